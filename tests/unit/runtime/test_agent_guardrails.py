@@ -68,7 +68,7 @@ def no(word: str, **terms: Any) -> OutputGuardrail[Any]:
     return OutputGuardrail(check, f"no {word}", **terms)
 
 
-async def test_the_first_agent_is_shown_the_input_and_others_what_they_see() -> None:
+async def test_input_guardrails_see_the_input_first_and_the_target_view_after_a_handoff() -> None:
     notes = Notes()
     model = ScriptedModel([transfer("b"), "bye", "again"])
     b = Agent("b", model=model)
@@ -86,7 +86,7 @@ async def test_the_first_agent_is_shown_the_input_and_others_what_they_see() -> 
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_they_are_asked_once_for_each_stay_of_an_agent(beside: bool) -> None:
+async def test_input_guardrails_run_once_each_time_an_agent_takes_over(beside: bool) -> None:
     @function_tool
     def work() -> str:
         return "done"
@@ -104,7 +104,7 @@ async def test_they_are_asked_once_for_each_stay_of_an_agent(beside: bool) -> No
     ]  # fmt: skip
 
 
-async def test_those_of_the_run_come_before_those_of_the_agent() -> None:
+async def test_guardrails_of_the_run_run_before_those_of_the_agent() -> None:
     notes = Notes()
     agent = Agent(
         "a",
@@ -121,7 +121,7 @@ async def test_those_of_the_run_come_before_those_of_the_agent() -> None:
     assert [each.agent_output for each in result.output_guardrail_results] == ["hi", "hi"]
 
 
-async def test_those_that_pass_cost_no_event() -> None:
+async def test_passing_guardrails_record_no_extra_event() -> None:
     notes = Notes()
     agent = Agent("a", model=ScriptedModel(["hi", "hi"]))
     plain = await Runner.run(agent, "hello")
@@ -143,7 +143,7 @@ async def test_those_that_pass_cost_no_event() -> None:
     ]
 
 
-async def test_a_resumed_run_does_not_ask_those_again_that_passed() -> None:
+async def test_a_resumed_run_does_not_repeat_guardrails_that_passed() -> None:
     notes = Notes()
     before, beside = notes.input("before"), notes.input("beside", beside=True)
 
@@ -187,7 +187,7 @@ async def test_a_run_that_an_input_guardrail_ended_is_checked_again_when_it_is_r
     assert (await verify_audit(session.store)).ok
 
 
-async def test_no_tool_runs_before_what_runs_beside_the_model_has_decided() -> None:
+async def test_no_tool_runs_before_parallel_input_guardrails_have_decided() -> None:
     order: list[str] = []
     answered = asyncio.Event()
 
@@ -212,7 +212,7 @@ async def test_no_tool_runs_before_what_runs_beside_the_model_has_decided() -> N
     assert (result.final_output, order) == ("bye", ["guardrail", "tool"])
 
 
-async def test_an_answer_beside_which_a_guardrail_trips_is_shown_as_deltas_at_most() -> None:
+async def test_an_answer_stopped_by_a_parallel_guardrail_is_not_recorded() -> None:
     async def trips(ctx: Any, agent: Any, given: Any) -> Found:
         await asyncio.sleep(0)
         return Found(None, True)
@@ -227,7 +227,7 @@ async def test_an_answer_beside_which_a_guardrail_trips_is_shown_as_deltas_at_mo
     assert "secret" not in str([event.to_json() for event in await session.events()])
 
 
-async def test_a_model_that_ignores_being_called_off_is_not_heard() -> None:
+async def test_the_answer_of_a_model_that_ignores_cancellation_is_dropped() -> None:
     class Stubborn:
         async def respond(self, request: Any) -> Any:
             try:
@@ -246,7 +246,7 @@ async def test_a_model_that_ignores_being_called_off_is_not_heard() -> None:
     assert got.value.run_data.new_items == []
 
 
-async def test_time_runs_out_beside_a_model_as_anywhere() -> None:
+async def test_the_time_limit_also_ends_a_run_with_parallel_guardrails() -> None:
     notes = Notes()
     agent = Agent("a", model=ScriptedModel([hang()]), input_guardrails=[notes.input(beside=True)])
     config = RunConfig(limits=Limits(seconds=0.05))
@@ -254,7 +254,7 @@ async def test_time_runs_out_beside_a_model_as_anywhere() -> None:
     assert isinstance(result.outcome, OutOfBudget)
 
 
-async def test_a_model_is_told_everything_that_any_guardrail_finds_wrong() -> None:
+async def test_a_model_gets_the_violations_of_all_guardrails() -> None:
     model = ScriptedModel(["black and white", "black", "grey"])
     agent = Agent(
         "a",
@@ -271,7 +271,7 @@ async def test_a_model_is_told_everything_that_any_guardrail_finds_wrong() -> No
     assert [item.raw_item["content"][0]["text"] for item in result.new_items] == ["grey"]
 
 
-async def test_one_that_rejects_is_not_outweighed_by_one_that_would_repair() -> None:
+async def test_a_rejecting_guardrail_overrides_a_repairing_guardrail() -> None:
     model = ScriptedModel(["black and white"])
     agent = Agent(
         "a", model=model, output_guardrails=[no("black", on_failure="repair"), no("white")]
@@ -282,7 +282,7 @@ async def test_one_that_rejects_is_not_outweighed_by_one_that_would_repair() -> 
     assert got.value.guardrail_result.guardrail.get_name() == "no white"
 
 
-async def test_tries_are_counted_across_a_failure_of_the_model() -> None:
+async def test_repair_attempts_are_counted_across_a_model_failure() -> None:
     rail = no("black", on_failure="repair", tries=2)
     session = Session("s", store=MemoryStore())
     model = ScriptedModel(["black 1", "black 2", fail(ModelError("overloaded")), "black 3"])
@@ -294,21 +294,21 @@ async def test_tries_are_counted_across_a_failure_of_the_model() -> None:
     model.assert_done()
 
 
-async def test_turns_in_which_a_model_answers_again_are_turns() -> None:
+async def test_repair_attempts_count_as_turns() -> None:
     model = ScriptedModel(respond=lambda request: say("black"))
     agent = Agent("a", model=model, output_guardrails=[no("black", on_failure="repair", tries=99)])
     result = await Runner.run(agent, "hello", max_turns=4)
     assert (result.outcome, result.final_output) == (OutOfBudget("turns", 4, 4), None)
 
 
-async def test_with_no_tries_a_repair_is_a_rejection() -> None:
+async def test_a_repair_without_attempts_rejects_the_answer() -> None:
     model = ScriptedModel(["black"])
     agent = Agent("a", model=model, output_guardrails=[no("black", on_failure="repair", tries=0)])
     with pytest.raises(OutputGuardrailTripwireTriggered):
         await Runner.run(agent, "hello")
 
 
-async def test_a_rejected_answer_is_paid_for_and_can_be_given_anew() -> None:
+async def test_a_rejected_answer_counts_in_usage_and_resume_asks_again() -> None:
     session = Session("s", store=MemoryStore())
     agent = Agent("a", model=ScriptedModel(["black", "grey"]), output_guardrails=[no("black")])
     with pytest.raises(OutputGuardrailTripwireTriggered) as got:
@@ -323,7 +323,7 @@ class Total(BaseModel):
     euros: int
 
 
-async def test_an_answer_of_the_wrong_form_can_be_repaired_too() -> None:
+async def test_an_answer_that_does_not_fit_the_output_type_can_be_repaired() -> None:
     model = ScriptedModel(['{"euros": "many"}', "{", '{"euros": 7}'])
     notes = Notes()
     agent = Agent(
@@ -338,7 +338,7 @@ async def test_an_answer_of_the_wrong_form_can_be_repaired_too() -> None:
     assert "- /euros: Input should be a valid integer" in model.calls[1].input[-1]["content"]
 
 
-async def test_an_answer_of_the_wrong_form_is_a_mistake_of_the_model_otherwise() -> None:
+async def test_without_repair_an_invalid_structured_answer_is_a_model_error() -> None:
     for rails, answers in (([], 1), ([no("x")], 1), ([no("x", on_failure="repair")], 3)):
         model = ScriptedModel(["{"] * answers)
         agent = Agent("a", model=model, output_type=Total, output_guardrails=rails)
@@ -347,7 +347,7 @@ async def test_an_answer_of_the_wrong_form_is_a_mistake_of_the_model_otherwise()
         model.assert_done()
 
 
-async def test_a_refusal_of_the_model_is_checked_as_a_text() -> None:
+async def test_a_refusal_of_the_model_is_checked_like_text() -> None:
     notes = Notes()
     refusal = {
         "type": "message",
@@ -365,7 +365,7 @@ async def test_a_refusal_of_the_model_is_checked_as_a_text() -> None:
     assert [item["content"] for item in await session.get_items()] == ["hello"]
 
 
-async def test_what_may_be_secret_is_not_recorded_if_the_run_says_so() -> None:
+async def test_violations_are_not_recorded_when_sensitive_data_is_excluded() -> None:
     agent = Agent("a", model=ScriptedModel(["black"]), output_guardrails=[no("black")])
     session = Session("s", store=MemoryStore())
     config = RunConfig(
@@ -390,7 +390,7 @@ async def test_a_run_that_keeps_no_events_still_keeps_what_guardrails_refused() 
     ]  # fmt: skip
 
 
-async def test_results_name_guardrails_that_are_gone() -> None:
+async def test_results_name_guardrails_that_were_removed() -> None:
     session = Session("s", store=MemoryStore())
     agent = Agent("a", input_guardrails=[Notes().input("gone")])
     agent.output_guardrails = [no("white", on_failure="repair")]
@@ -405,7 +405,7 @@ async def test_results_name_guardrails_that_are_gone() -> None:
         await given.guardrail.run(again, "hello", result.context_wrapper)
 
 
-async def test_an_error_of_a_guardrail_can_be_a_reason_to_hand_over() -> None:
+async def test_an_error_trigger_hands_off_after_a_guardrail_error() -> None:
     model = ScriptedModel(["black", "grey"])
     b = Agent("b", model=model)
     trigger = HandoffTrigger(type="error", errors=("guardrail.output",))
@@ -429,7 +429,7 @@ async def test_a_decorated_function_is_a_guardrail() -> None:
     assert not isinstance(result.outcome, GuardrailError)
 
 
-async def test_a_model_is_told_a_bounded_number_of_things_and_people_too() -> None:
+async def test_the_number_of_reported_violations_is_limited() -> None:
     wrong = tuple(Violation(message="x" * 3000, path=f"/{number}") for number in range(300))
 
     def check(ctx: Any, agent: Any, output: Any) -> Found:
@@ -447,7 +447,7 @@ async def test_a_model_is_told_a_bounded_number_of_things_and_people_too() -> No
     assert {len(each["message"]) for each in event.details["violations"]} == {2000}
 
 
-async def test_a_model_that_runs_into_its_own_time_out_beside_a_guardrail_fails_by_that() -> None:
+async def test_a_timeout_raised_by_the_model_beside_a_guardrail_fails_the_run() -> None:
     class Impatient:
         async def respond(self, request: Any) -> Any:
             raise TimeoutError("own")

@@ -95,7 +95,9 @@ async def test_a_conversation_is_handed_to_and_from_an_agent_of_a_registered_kin
     assert records[1].reason == "the graph says so"
 
 
-async def test_what_it_answers_is_stored_and_the_next_message_goes_to_it(store: Store) -> None:
+async def test_a_registered_kinds_answer_is_stored_and_it_gets_the_next_message(
+    store: Store,
+) -> None:
     model = ScriptedModel([transfer("research")])
     research = graph_agent("research", str.upper)
     desk = Agent("desk", model=model, handoffs=[research])
@@ -107,7 +109,9 @@ async def test_what_it_answers_is_stored_and_the_next_message_goes_to_it(store: 
     assert said[-2] == "two"
 
 
-async def test_when_it_fails_the_handoff_is_undone(store: Store) -> None:
+async def test_a_handoff_to_a_failing_agent_of_a_registered_kind_is_rolled_back(
+    store: Store,
+) -> None:
     def fails(text: str) -> str:
         raise RuntimeError("the graph broke")
 
@@ -121,7 +125,7 @@ async def test_when_it_fails_the_handoff_is_undone(store: Store) -> None:
     assert "the graph broke" in model.calls[-1].input[-1]["output"]
 
 
-async def test_traits_decide_who_chooses_it() -> None:
+async def test_the_traits_of_a_kind_decide_where_it_is_listed() -> None:
     class CouncilKind(GraphKind):
         traits = KindTraits(name="test-council", is_human=True)
 
@@ -146,7 +150,7 @@ async def test_traits_decide_who_chooses_it() -> None:
     assert summary_of(project, council).origin == "people"
 
 
-def test_every_field_that_makes_a_kind_names_it() -> None:
+def test_each_agent_field_that_selects_a_kind_names_that_kind() -> None:
     async def code(ctx: CodeContext) -> str:
         return ""
 
@@ -196,7 +200,7 @@ class LazyKind(AgentKind):
         return None
 
 
-async def test_a_turn_that_does_nothing_fails_instead_of_being_repeated_for_ever() -> None:
+async def test_a_turn_that_records_nothing_fails_the_run() -> None:
     register_agent_kind(LazyKind())
     with pytest.raises(UserError, match="took its turn and recorded nothing"):
         await Runner.run(Agent("lazy", kind="test-lazy"), "hi")
@@ -207,6 +211,6 @@ class NoTurn:
 
 
 @pytest.mark.parametrize(("kind", "words"), [(1, "has `traits`"), (NoTurn(), "no `take_turn`")])
-def test_what_is_no_kind_is_refused(kind: Any, words: str) -> None:
+def test_registering_an_invalid_kind_is_refused(kind: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         register_agent_kind(kind)

@@ -31,7 +31,7 @@ def translator(*steps: Any) -> Agent:
     return Agent("translator", model=ScriptedModel(steps or [say("こんにちは")]))
 
 
-async def test_the_agent_reads_the_input_answers_and_the_caller_goes_on() -> None:
+async def test_an_agent_tool_passes_the_input_and_returns_the_answer() -> None:
     helper = translator()
     model = ScriptedModel([call("translate", input="hello"), say("It is こんにちは.")])
     desk = Agent("desk", model=model, tools=[helper.as_tool("translate", "Translate a text.")])
@@ -70,7 +70,7 @@ async def test_parameters_of_its_own_are_checked_and_read_as_json() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["[]", '{"input": 3}', "{}", "nonsense"])
-async def test_what_is_no_input_is_told_the_model(arguments: str) -> None:
+async def test_invalid_input_for_an_agent_tool_is_reported_to_the_model(arguments: str) -> None:
     helper = translator()
     wrong = [{"type": "function_call", "name": "translator", "arguments": arguments}]
     model = ScriptedModel([wrong, say("sorry")])
@@ -91,7 +91,7 @@ async def test_the_answer_can_be_changed_on_its_way() -> None:
     assert model.calls[1].input[-1]["output"] == "LOUD"
 
 
-async def test_a_failure_is_told_the_caller() -> None:
+async def test_a_failure_of_an_agent_tool_is_reported_to_the_caller() -> None:
     async def broken(ctx: CodeContext) -> str:
         raise RuntimeError("no dictionary")
 
@@ -104,7 +104,7 @@ async def test_a_failure_is_told_the_caller() -> None:
     assert "no dictionary" in model.calls[1].input[-1]["output"]
 
 
-async def test_what_it_used_is_the_callers_too() -> None:
+async def test_the_usage_of_an_agent_tool_counts_for_the_caller() -> None:
     helper = translator(say("a", usage=tokens(30)))
     model = ScriptedModel(
         [[call("translator", input="x")], say("b", usage=tokens(5))], usage=tokens(7)
@@ -117,7 +117,7 @@ async def test_what_it_used_is_the_callers_too() -> None:
     assert result.usage.requests == 3
 
 
-async def test_it_spends_at_most_its_own_budget() -> None:
+async def test_an_agent_tool_stops_at_its_own_budget() -> None:
     @function_tool
     def look() -> str:
         """Look."""
@@ -135,7 +135,7 @@ async def test_it_spends_at_most_its_own_budget() -> None:
     assert isinstance(result.outcome, Done)
 
 
-async def test_it_takes_at_most_its_turns() -> None:
+async def test_an_agent_tool_stops_at_its_own_turn_limit() -> None:
     @function_tool
     def look() -> str:
         """Look."""
@@ -150,7 +150,7 @@ async def test_it_takes_at_most_its_turns() -> None:
     assert "turns" in model.calls[1].input[-1]["output"]
 
 
-async def test_its_events_are_seen_by_whoever_watches_the_caller() -> None:
+async def test_the_callers_stream_shows_the_events_of_an_agent_tool() -> None:
     helper = translator()
     model = ScriptedModel([call("translator", input="x"), say("ok")])
     run = Runner.run_streamed(Agent("desk", model=model, tools=[helper.as_tool()]), "go")
@@ -197,7 +197,7 @@ async def test_the_callers_stream_of_items_marks_what_others_say_with_agent_and_
     assert said == {(2, "mate"): "deep", (1, "helper"): "inner", (0, "desk"): "outer"}
 
 
-async def test_a_question_to_people_surfaces_and_comes_back_to_who_asked_however_deep() -> None:
+async def test_a_nested_question_to_people_returns_its_answer_to_the_asking_agent() -> None:
     paid: list[str] = []
 
     @function_tool(confirmation=Confirmation(timeout_s=3600))
@@ -239,7 +239,7 @@ async def test_a_question_to_people_surfaces_and_comes_back_to_who_asked_however
         agent.model.assert_done()
 
 
-async def test_a_person_can_be_asked_before_it_is_called() -> None:
+async def test_an_agent_tool_can_require_approval() -> None:
     helper = translator()
     model = ScriptedModel([call("translator", input="x"), say("then not")])
     tool = helper.as_tool(confirmation=Confirmation())
@@ -274,7 +274,7 @@ async def test_a_supervisor_is_a_tool_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_turns": 0}, {"timeout_s": 0}, {"timeout_s": -1}])
-def test_a_tool_that_could_do_nothing_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_of_an_agent_tool_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         Agent("a").as_tool(**options)
 

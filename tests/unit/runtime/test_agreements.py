@@ -74,7 +74,7 @@ async def test_an_agreement_about_a_session_hands_that_session_over() -> None:
     assert (await session.row()).agent == "billing"
 
 
-async def test_who_has_no_way_to_its_partner_cannot_execute_and_that_is_the_outcome() -> None:
+async def test_an_agreement_without_a_handoff_edge_to_the_partner_fails() -> None:
     desk = Desk()
     async with Bus(desk.store) as bus:
         done = await agreed(desk, bus, partner="legal")
@@ -82,7 +82,7 @@ async def test_who_has_no_way_to_its_partner_cannot_execute_and_that_is_the_outc
     assert desk.done == []
 
 
-async def test_nothing_agreed_is_nothing_to_do() -> None:
+async def test_executing_a_collaboration_without_an_agreement_is_refused() -> None:
     desk = Desk()
     async with Bus(desk.store) as bus:
         together = Collaborations(bus)
@@ -171,7 +171,7 @@ async def test_an_agreement_is_settled_when_its_handoff_is(
     assert done.outcome.status == status
 
 
-async def test_an_agreement_whose_session_somebody_else_runs_is_settled_afterwards() -> None:
+async def test_an_agreement_on_a_session_that_is_running_is_settled_afterwards() -> None:
     desk = Counter()
     async with Bus(desk.store) as bus:
         together = Collaborations(bus, executor=desk.executor)

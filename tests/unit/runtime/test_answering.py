@@ -44,7 +44,7 @@ def asking() -> Any:
     return call("ask_people", reason="angry")
 
 
-async def test_what_a_person_says_is_the_answer_of_the_run() -> None:
+async def test_a_persons_answer_becomes_the_final_output() -> None:
     triage = desk(asking())
     session = await waiting(triage)
     controller = HandoffController(triage, session.store)
@@ -59,7 +59,7 @@ async def test_what_a_person_says_is_the_answer_of_the_run() -> None:
     assert (row.status, row.outcome, row.owner) == ("idle", "done", None)
 
 
-async def test_a_person_can_give_it_back_and_the_agent_goes_on() -> None:
+async def test_a_person_can_return_the_conversation_and_the_agent_continues() -> None:
     triage = desk(asking(), say("You get it tomorrow."))
     session = await waiting(triage)
     controller = HandoffController(triage, session.store)
@@ -73,7 +73,7 @@ async def test_a_person_can_give_it_back_and_the_agent_goes_on() -> None:
     assert records[-1].by == ANNA
 
 
-async def test_an_agent_that_fails_with_what_it_was_given_back_leaves_it_to_people() -> None:
+async def test_a_return_that_the_agent_fails_is_rolled_back_to_the_person() -> None:
     triage = desk(asking(), fail(ValueError("no paper")))
     session = await waiting(triage)
     controller = HandoffController(triage, session.store)
@@ -84,7 +84,7 @@ async def test_an_agent_that_fails_with_what_it_was_given_back_leaves_it_to_peop
 
 
 @pytest.mark.parametrize("give_back", [False, True])
-async def test_what_a_person_says_is_not_lost_by_a_handoff_that_was_refused_meanwhile(
+async def test_a_persons_answer_survives_a_handoff_refused_in_the_meantime(
     give_back: bool,
 ) -> None:
     triage = desk(asking(), say("You get it tomorrow."))
@@ -131,7 +131,7 @@ async def test_a_session_that_does_not_exist_cannot_be_answered() -> None:
         await HandoffController(desk(), MemoryStore()).answer("none", "hello", by="anna")
 
 
-async def test_nobody_gives_back_what_nobody_handed_over() -> None:
+async def test_a_conversation_that_was_not_handed_off_cannot_be_returned() -> None:
     people = person("support")
     session = Session("s", store=MemoryStore())
     result = await Runner.run(people, "hello", session=session)
@@ -148,7 +148,7 @@ async def asked_for(store: MemoryStore, session_id: str, **fields: Any) -> None:
     await store.write_documents([document_of(session_id, asked)])
 
 
-async def test_requests_that_wait_are_told_oldest_first() -> None:
+async def test_open_requests_are_listed_oldest_first() -> None:
     store = MemoryStore()
     await store.create(NewSession(id="s", agent="triage"))
     await store.create(NewSession(id="s2", agent="orders", meta={"task_id": "t"}))
@@ -178,7 +178,7 @@ async def test_requests_that_wait_are_told_oldest_first() -> None:
         assert [each.id for each in await open_requests(store, query)] == expected
 
 
-async def test_more_requests_than_a_page_are_all_told() -> None:
+async def test_more_open_requests_than_a_page_are_all_listed() -> None:
     store = MemoryStore()
     await store.create(NewSession(id="s", agent="triage"))
     for number in range(230):

@@ -160,7 +160,7 @@ def check_sound(events: list[Event]) -> None:
 
 
 @given(script=moves, cuts=st.dictionaries(st.integers(1, 30), st.booleans(), max_size=6))
-def test_a_run_cut_anywhere_ends_as_if_it_had_not_been(
+def test_a_run_crashed_at_any_point_resumes_to_the_same_result(
     script: list[Move], cuts: dict[int, bool]
 ) -> None:
     whole, events, relay = asyncio.run(play(script, {}))

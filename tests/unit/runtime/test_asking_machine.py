@@ -45,11 +45,11 @@ def play_stories(number: int, *, derandomize: bool) -> Counter[str]:
     return seen
 
 
-def test_every_question_ends_once_and_nothing_is_left_waiting() -> None:
+def test_every_question_ends_once_and_leaves_nothing_waiting() -> None:
     assert set(+play_stories(120, derandomize=True)) >= OFTEN
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_same_of_many_more_stories() -> None:
+def test_every_question_ends_once_in_many_more_stories() -> None:
     assert set(+play_stories(5_000, derandomize=False)) >= OFTEN | SELDOM

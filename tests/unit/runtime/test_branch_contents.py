@@ -50,7 +50,7 @@ def payer() -> Agent[Any]:
     return Agent("a", model=ScriptedModel(respond=answer), tools=[pay])
 
 
-async def test_an_always_is_of_its_session_and_a_branch_asks_again() -> None:
+async def test_an_always_approval_is_not_copied_into_a_branch() -> None:
     store, person = MemoryStore(), Yes()
     session, config = Session("s", store=store), RunConfig(approver=person)
     await Runner.run(payer(), "hello", session=session, run_config=config)
@@ -68,7 +68,7 @@ async def test_an_always_is_of_its_session_and_a_branch_asks_again() -> None:
 
 
 @pytest.mark.parametrize("back", [1, 0])
-async def test_a_step_back_before_an_always_takes_it_back(back: int) -> None:
+async def test_a_rewind_before_an_always_approval_removes_it(back: int) -> None:
     store, person = MemoryStore(), Yes()
     session, config = Session("s", store=store), RunConfig(approver=person)
     await Runner.run(payer(), "hello", session=session, run_config=config)
@@ -173,7 +173,7 @@ async def test_a_branch_inside_a_plan_keeps_the_tasks_that_are_finished() -> Non
         assert boss.did == list("abc")[number + 1 :]
 
 
-async def test_a_plan_that_was_taken_back_keeps_them_and_so_does_a_branch_of_it() -> None:
+async def test_a_rewound_plan_and_its_branch_keep_finished_tasks() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     await Runner.run(Boss().team, "go", session=session)
@@ -189,7 +189,7 @@ async def test_a_plan_that_was_taken_back_keeps_them_and_so_does_a_branch_of_it(
     assert boss.did == ["c"]
 
 
-async def test_a_branch_of_a_plan_that_failed_and_was_resumed_keeps_what_succeeded() -> None:
+async def test_a_branch_of_a_failed_and_resumed_plan_keeps_successful_tasks() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     with pytest.raises(PlanFailed):
@@ -202,7 +202,7 @@ async def test_a_branch_of_a_plan_that_failed_and_was_resumed_keeps_what_succeed
     assert boss.did == ["c"]
 
 
-async def test_a_branch_has_no_purse_but_what_was_spent() -> None:
+async def test_a_branch_has_no_shared_budget_but_keeps_the_spent_tokens() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     agent = Agent("a", model=ScriptedModel(respond=lambda request: call("nothing")))

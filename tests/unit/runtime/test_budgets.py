@@ -28,6 +28,7 @@ from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.records import Claim, Commit
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
 
@@ -37,7 +38,7 @@ def tokens(count: int) -> Usage:
 
 
 class Meter:
-    """A model that counts what it is asked, by how many at once, and what they use."""
+    """A model that counts its calls and the most calls made at the same time."""
 
     name = "meter"
 
@@ -59,7 +60,7 @@ class Meter:
 
 
 class Split:
-    """As many tasks as it was told."""
+    """Decomposes a request into one task for each of the given agents."""
 
     def __init__(self, agents: Sequence[str]) -> None:
         self.agents = agents
@@ -93,7 +94,7 @@ def limited(**limits: Any) -> RunConfig:
 
 @settings(deadline=None)
 @given(count=st.integers(2, 12), cost=st.integers(1, 400), limit=st.integers(1, 3000))
-async def test_tasks_side_by_side_make_as_many_calls_as_one_after_the_other(
+async def test_parallel_tasks_make_as_many_model_calls_as_sequential_tasks(
     count: int, cost: int, limit: int
 ) -> None:
     model = Meter(cost)
@@ -115,7 +116,7 @@ async def test_far_from_the_limit_calls_are_made_at_the_same_time() -> None:
     assert model.most_at_once == 8
 
 
-async def test_what_tasks_hold_is_given_back_when_they_fail() -> None:
+async def test_reserved_tokens_are_returned_when_a_task_fails() -> None:
     class Broken:
         async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             raise RuntimeError("away")
@@ -138,7 +139,7 @@ async def test_money_is_shared_like_tokens() -> None:
     assert model.begun == 3
 
 
-async def test_an_answer_whose_length_nobody_limits_gets_a_share_of_what_is_shared() -> None:
+async def test_an_answer_without_a_token_limit_gets_a_share_of_the_budget() -> None:
     model = ScriptedModel([say("x")] * 2, usage=tokens(1))
 
     await desk(model, 2).run("x", run_config=limited(tokens=80_000))
@@ -196,14 +197,24 @@ async def _until_over(worker: Worker, store: Store) -> None:
         await worker.run(until_idle=True)
 
 
-async def test_nothing_is_left_of_a_purse_when_the_run_is_over() -> None:
-    store = MemoryStore()
+async def test_no_shared_budget_is_stored_after_the_run() -> None:
+    written: set[str] = set()
+
+    class Noting(MemoryStore):
+        async def commit(self, claim: Claim, commit: Commit) -> None:
+            written.update(each.collection for each in commit.documents)
+            await super().commit(claim, commit)
+
+    store = Noting()
 
     await desk(Meter(10), 3).run(
         "x", session=Session("s1", store=store), run_config=limited(tokens=10_000)
     )
 
-    assert await store.list_documents("purse.s1.1") == []
+    shared_budgets = [each for each in written if each.startswith("purse.")]
+    assert shared_budgets
+    for each in shared_budgets:
+        assert await store.list_documents(each) == []
 
 
 async def test_the_usage_of_a_plan_is_that_of_all_its_tasks() -> None:
@@ -213,7 +224,7 @@ async def test_the_usage_of_a_plan_is_that_of_all_its_tasks() -> None:
     assert result.usage.requests == 5
 
 
-async def test_the_time_of_a_run_covers_that_of_the_agents_it_asks() -> None:
+async def test_the_time_limit_of_a_run_includes_the_agents_it_asks() -> None:
     async def slow(ctx: Any) -> str:
         await asyncio.Event().wait()
         return "never"
@@ -243,7 +254,7 @@ async def test_an_agent_stops_at_its_own_budget() -> None:
     assert len(model.calls) == 2
 
 
-async def test_the_budget_of_one_agent_is_nothing_to_the_next() -> None:
+async def test_the_budget_of_one_agent_does_not_limit_the_next() -> None:
     second = Agent("second", model=ScriptedModel([say("done")], usage=tokens(500)))
     first = Agent(
         "first",
@@ -257,7 +268,7 @@ async def test_the_budget_of_one_agent_is_nothing_to_the_next() -> None:
     assert result.final_output == "done"
 
 
-async def test_an_agent_that_used_up_its_budget_before_it_answered_gives_the_work_back() -> None:
+async def test_an_agent_that_exceeds_its_budget_before_answering_returns_the_work() -> None:
     @function_tool
     def again() -> str:
         """Go on."""

@@ -48,7 +48,7 @@ class Chain(Office):
 NESTED = [("rolled_back", "CANCELLED"), ("rolled_back", "CANCELLED")]
 
 
-async def test_cancelling_a_handoff_undoes_those_after_it_first() -> None:
+async def test_cancelling_a_handoff_first_rolls_back_the_handoffs_after_it() -> None:
     office = Chain(MemoryStore())
     office.let_go.set()
     await Runner.run(office.team, "go", session=office.session, max_turns=4)
@@ -64,7 +64,7 @@ async def test_cancelling_a_handoff_undoes_those_after_it_first() -> None:
     assert (await Runner.resume(office.team, office.session)).final_output == "a here"
 
 
-async def test_whoever_runs_the_session_undoes_those_after_it_too() -> None:
+async def test_the_running_process_rolls_back_later_handoffs_before_the_cancelled_one() -> None:
     office = Chain(MemoryStore())
     running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
     await office.working.wait()
@@ -75,7 +75,7 @@ async def test_whoever_runs_the_session_undoes_those_after_it_too() -> None:
     assert not await office.documents()
 
 
-async def test_a_cancellation_that_came_too_late_for_its_caller_is_not_made() -> None:
+async def test_a_cancellation_whose_caller_timed_out_is_not_executed() -> None:
     office = Chain(MemoryStore())
     running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
     await office.working.wait()
@@ -111,7 +111,7 @@ class Undoing(Office):
         await self.let_go.wait()
 
 
-async def test_a_rollback_that_somebody_began_and_left_is_finished_by_whoever_cancels() -> None:
+async def test_cancelling_finishes_a_rollback_that_another_process_left() -> None:
     office = Undoing(MemoryStore())
     office.a.run, office.a.model = None, ScriptedModel([call("transfer_to_b"), say("a here")])
     running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
@@ -128,7 +128,7 @@ async def test_a_rollback_that_somebody_began_and_left_is_finished_by_whoever_ca
     assert (await Runner.resume(office.team, office.session)).final_output == "a here"
 
 
-async def test_a_run_that_ends_with_its_rollback_is_ended_before_the_next_handoff() -> None:
+async def test_a_run_that_ends_with_its_rollback_ends_before_the_next_handoff() -> None:
     office = Undoing(MemoryStore())
     office.let_go.set()
     await (await office.at_work())
@@ -146,7 +146,7 @@ async def test_a_run_that_ends_with_its_rollback_is_ended_before_the_next_handof
     assert await office.told() == [("rolled_back", "CANCELLED"), ("completed", None)]
 
 
-async def test_a_cancellation_that_is_given_up_while_it_is_made_is_not_made() -> None:
+async def test_a_cancellation_withdrawn_while_it_is_executed_has_no_effect() -> None:
     office = Undoing(MemoryStore())
     office.b.run = None
     office.b.model = ScriptedModel(respond=lambda request: hang())

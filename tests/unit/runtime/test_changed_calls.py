@@ -92,7 +92,7 @@ def _declines(request: Any) -> bool:
         (idle, "abandon", "nothing to do", []),
     ],
 )
-async def test_an_unfinished_call_that_changed_is_a_persons_to_decide(
+async def test_a_person_decides_about_an_unfinished_call_that_changed(
     code: Code, choice: str, output: str, later: Effects
 ) -> None:
     effects: Effects = []
@@ -102,7 +102,7 @@ async def test_an_unfinished_call_that_changed_is_a_persons_to_decide(
     assert effects == [("1.1.c1", 100), *later]
 
 
-async def test_an_unfinished_call_that_is_the_same_is_made_again_under_its_key() -> None:
+async def test_an_unchanged_unfinished_call_is_repeated_with_the_same_key() -> None:
     effects: Effects = []
     team, session = bank(effects), Session("s", store=MemoryStore())
     await interrupted(team(wires(100)), session)
@@ -114,7 +114,7 @@ async def test_an_unfinished_call_that_is_the_same_is_made_again_under_its_key()
     ("choice", "output", "later"),
     [("retry as it was", "wired 100", []), ("abandon", "wired 250", [("1.1.c1r1", 250)])],
 )
-async def test_a_stored_call_that_changed_is_noticed_too(
+async def test_a_person_decides_about_a_stored_call_that_changed(
     choice: str, output: str, later: Effects
 ) -> None:
     effects: Effects = []
@@ -130,7 +130,7 @@ async def test_a_stored_call_that_changed_is_noticed_too(
     assert effects == [("1.1.c1", 100), *later]
 
 
-async def test_code_that_drops_a_stored_call_is_noticed() -> None:
+async def test_a_person_decides_about_a_stored_call_that_the_code_drops() -> None:
     effects: Effects = []
     team, session = bank(effects, dies_first=False), Session("s", store=MemoryStore())
 
@@ -148,7 +148,7 @@ async def test_code_that_drops_a_stored_call_is_noticed() -> None:
     assert effects == [("1.1.c2", 100)]
 
 
-async def test_a_decision_that_was_withdrawn_is_asked_for_again() -> None:
+async def test_a_withdrawn_decision_about_a_changed_call_is_asked_again() -> None:
     effects: Effects = []
     team, session = bank(effects), Session("s", store=MemoryStore())
     await interrupted(team(wires(100)), session)
@@ -165,7 +165,7 @@ async def message_of(session: Session, text: str) -> Event:
     return message
 
 
-async def test_a_call_that_a_new_message_breaks_off_is_on_record() -> None:
+async def test_a_call_interrupted_by_a_new_message_is_recorded() -> None:
     effects: Effects = []
     team, session = bank(effects), Session("s", store=MemoryStore())
     await interrupted(team(wires(100)), session)
@@ -178,7 +178,7 @@ async def test_a_call_that_a_new_message_breaks_off_is_on_record() -> None:
     assert message.details == {"unfinished": {call["call_id"]: "interrupted by a new message"}}
 
 
-async def test_a_call_that_a_person_gave_up_is_not_broken_off_again() -> None:
+async def test_an_abandoned_call_is_not_recorded_as_interrupted() -> None:
     effects: Effects = []
     team, session = bank(effects), Session("s", store=MemoryStore())
 
@@ -193,7 +193,7 @@ async def test_a_call_that_a_person_gave_up_is_not_broken_off_again() -> None:
     assert (await message_of(session, "Never mind.")).details is None
 
 
-async def test_a_stored_call_is_not_made_again_when_the_step_was_interrupted_for_nothing() -> None:
+async def test_a_refused_immediate_handoff_does_not_repeat_a_stored_call() -> None:
     effects: Effects = []
     refused = asyncio.Event()
 

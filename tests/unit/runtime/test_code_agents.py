@@ -113,7 +113,7 @@ async def test_a_stored_call_is_not_made_again_when_the_code_is_run_again() -> N
     assert calls == ["fetch", f"s:{created:x}:1.1.c2"]
 
 
-async def test_a_tool_that_fails_raises_in_the_code_which_may_go_on() -> None:
+async def test_a_failing_tool_raises_in_the_code_which_can_handle_it() -> None:
     @function_tool
     def broken() -> str:
         raise ValueError("out of paper")
@@ -129,7 +129,7 @@ async def test_a_tool_that_fails_raises_in_the_code_which_may_go_on() -> None:
     assert "out of paper" in (result.final_output or "")
 
 
-async def test_code_is_told_which_handoffs_failed_and_can_choose_another() -> None:
+async def test_code_sees_failed_handoffs_and_can_choose_another_target() -> None:
     async def dead(ctx: CodeContext[Any]) -> str:
         raise ConnectionError("line is dead")
 
@@ -161,7 +161,7 @@ async def test_code_may_only_use_its_own_tools_and_handoffs() -> None:
         await Runner.run(Agent("code", run=wrong_target), "hi")
 
 
-async def test_an_answer_that_is_not_text_is_said_as_json() -> None:
+async def test_an_answer_that_is_not_text_is_stored_as_json() -> None:
     async def code(ctx: CodeContext[Any]) -> Any:
         assert ctx.agent.name == "code"
         return {"状态": "好"}
@@ -171,7 +171,7 @@ async def test_an_answer_that_is_not_text_is_said_as_json() -> None:
     assert '{"状态":"好"}' in str(result.to_input_list()[-1])
 
 
-async def test_code_without_a_message_of_a_person_sees_empty_text() -> None:
+async def test_code_sees_empty_text_without_a_user_message() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         return f"[{ctx.text}]"
 
@@ -191,7 +191,7 @@ async def test_code_is_stopped_when_the_runs_time_is_up() -> None:
     assert isinstance(result.outcome, OutOfBudget)
 
 
-async def test_a_time_out_of_the_codes_own_is_its_failure() -> None:
+async def test_a_timeout_raised_by_the_code_fails_the_run() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         raise TimeoutError("mine")
 
@@ -221,7 +221,7 @@ def test_a_reserved_or_broken_name_is_refused(name: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Triage Agent", "旅行 🚄", "team/desk.v2"])
-async def test_any_line_of_text_is_a_name(name: str) -> None:
+async def test_any_single_line_text_is_a_valid_agent_name(name: str) -> None:
     first = Agent("first", model=ScriptedModel([transfer(name)]))
     first.handoffs.append(Agent(name, model=ScriptedModel([say("done")])))
     result = await Runner.run(first, "go")
@@ -305,7 +305,7 @@ async def test_every_way_to_change_variables_is_stored() -> None:
     assert (await session.row()).variables == {"a": 1, "c": 3}
 
 
-async def test_code_that_makes_other_calls_than_before_is_refused() -> None:
+async def test_replayed_code_that_makes_different_calls_is_refused() -> None:
     first = True
 
     @function_tool
@@ -340,7 +340,7 @@ async def test_an_answer_of_any_kind_can_be_printed_as_json() -> None:
     assert result.to_json()["output"] == {"x": 3}
 
 
-async def test_code_gets_what_a_tool_gives_though_its_text_is_no_json() -> None:
+async def test_code_gets_tool_results_that_are_not_json_text() -> None:
     given = {"nothing": None, "flag": True, "day": date(2026, 1, 2), "list": [1], "text": "None"}
 
     @function_tool

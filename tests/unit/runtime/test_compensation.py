@@ -60,7 +60,7 @@ async def test_effects_are_undone_in_reverse_order_with_their_arguments() -> Non
     assert record.compensated == ("second", "first")
 
 
-async def test_what_was_registered_without_await_in_the_step_that_failed_is_undone_too() -> None:
+async def test_a_compensation_registered_without_await_in_a_failed_step_is_executed() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         ctx.on_rollback(refund, key="only")
         raise RuntimeError("out of stock")
@@ -70,7 +70,7 @@ async def test_what_was_registered_without_await_in_the_step_that_failed_is_undo
     assert record.compensated == ("only",)
 
 
-async def test_the_same_key_is_one_compensation() -> None:
+async def test_a_repeated_compensation_key_is_registered_once() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         ctx.on_rollback(refund, key="k", arguments=1)
         ctx.on_rollback(refund, key="k", arguments=2)
@@ -80,7 +80,7 @@ async def test_the_same_key_is_one_compensation() -> None:
     assert undone == [("k", 1)]
 
 
-async def test_nothing_is_undone_when_the_handoff_stands() -> None:
+async def test_no_compensation_runs_when_the_handoff_succeeds() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         await ctx.on_rollback(refund, key="k")
         return "booked"
@@ -92,7 +92,7 @@ async def test_nothing_is_undone_when_the_handoff_stands() -> None:
     assert undone == []
 
 
-async def test_where_no_handoff_is_open_nothing_is_remembered() -> None:
+async def test_no_compensation_is_registered_outside_a_handoff() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         await ctx.on_rollback(refund, key="k")
         raise RuntimeError("no")
@@ -145,7 +145,7 @@ async def test_a_compensation_that_fails_is_tried_again() -> None:
     assert record.not_compensated == ()
 
 
-async def test_what_cannot_be_undone_lands_before_a_person_and_the_rest_is_undone() -> None:
+async def test_a_failed_compensation_becomes_an_inbox_item_and_the_others_run() -> None:
     def hopeless(rollback: Rollback) -> None:
         raise ConnectionError("the bank is gone")
 
@@ -263,7 +263,7 @@ class CutBeforeCompensation(MemoryStore):
             raise Cut
 
 
-async def test_a_rollback_that_was_begun_is_finished_by_whoever_goes_on() -> None:
+async def test_an_interrupted_rollback_is_finished_on_resume() -> None:
     b = booking(call("book", room=7), fail(ValueError("lost the thread")))
     a = relay(b, completes="result")
     session = Session("s", store=CutBeforeCompensation())
@@ -286,7 +286,7 @@ def refund_or_die(rollback: Rollback) -> None:
     refund(rollback)
 
 
-async def test_what_was_undone_before_a_crash_is_not_undone_again() -> None:
+async def test_compensations_executed_before_a_crash_are_not_repeated() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         for key in ("first", "second"):
             await ctx.on_rollback(refund_or_die, key=key)
@@ -304,7 +304,7 @@ async def test_what_was_undone_before_a_crash_is_not_undone_again() -> None:
     assert record.compensated == ("second", "first")
 
 
-async def test_a_function_that_died_with_its_process_is_a_case_for_a_person() -> None:
+async def test_a_compensation_function_lost_with_its_process_is_reported_to_people() -> None:
     from ekiden.runtime.state import calls
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -345,7 +345,7 @@ def test_outside_of_a_run_there_is_nothing_to_register_with() -> None:
         bare.publish("x")
 
 
-async def test_a_message_that_comes_while_a_handoff_is_open_does_not_lose_the_way_back() -> None:
+async def test_a_message_during_an_open_handoff_keeps_its_rollback_possible() -> None:
     class CutAfterTransfer(MemoryStore):
         is_armed = True
 
@@ -370,7 +370,7 @@ async def test_a_message_that_comes_while_a_handoff_is_open_does_not_lose_the_wa
     assert record.status == "rolled_back"
 
 
-async def test_people_may_be_told_of_every_rollback() -> None:
+async def test_escalate_to_reports_every_rollback_to_people() -> None:
     b = Agent("b", model=ScriptedModel([fail(ValueError("dead"))]))
     session, _ = await run(relay(b), RunConfig(escalate_to="support"))
     [case] = [event for event in await session.events() if event.type == "inbox"]

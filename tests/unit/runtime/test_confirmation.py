@@ -104,7 +104,7 @@ async def run(
     return session, await session.get_items()
 
 
-async def test_a_yes_lets_the_tool_run_and_is_recorded_before_its_result() -> None:
+async def test_an_approval_runs_the_tool_and_is_recorded_before_the_result() -> None:
     bank, person = Bank(), Person(YES)
     session, items = await run(bank, person, call("pay", cents=7), say("Done."))
     assert bank.paid == [7]
@@ -128,7 +128,7 @@ async def test_a_yes_lets_the_tool_run_and_is_recorded_before_its_result() -> No
     }
 
 
-async def test_the_person_is_told_who_wants_what() -> None:
+async def test_the_approval_request_names_session_agent_and_arguments() -> None:
     person = Person(YES)
     session, _ = await run(Bank(), person, call("pay", cents=7), say("Done."))
     [asked] = person.asked
@@ -138,7 +138,7 @@ async def test_the_person_is_told_who_wants_what() -> None:
     assert asked.timeout_s == 30
 
 
-async def test_after_a_no_the_tool_is_not_run_and_the_model_goes_on_with_the_reason() -> None:
+async def test_after_a_rejection_the_model_continues_with_the_reason() -> None:
     bank = Bank()
     session, items = await run(bank, Person(NO), call("pay", cents=7), say("Then not."))
     assert bank.paid == []
@@ -156,7 +156,7 @@ async def test_without_an_approver_the_tool_is_not_run() -> None:
     assert decisions(list(await session.events()))[0]["by"] == "nobody"
 
 
-async def test_no_answer_in_time_is_a_no() -> None:
+async def test_an_approval_without_an_answer_in_time_is_rejected() -> None:
     bank = Bank(Confirmation(timeout_s=0.01))
 
     async def think_for_ever(_: ConfirmationRequest) -> Approval:
@@ -169,7 +169,7 @@ async def test_no_answer_in_time_is_a_no() -> None:
 
 
 @pytest.mark.parametrize("ending", [YES, RuntimeError("stopped")])
-async def test_a_yes_that_comes_after_the_time_is_a_no(ending: Any) -> None:
+async def test_an_approval_after_the_timeout_is_rejected(ending: Any) -> None:
     bank = Bank(Confirmation(timeout_s=0.01))
 
     async def hold_on(_: ConfirmationRequest) -> Approval:
@@ -197,14 +197,14 @@ async def test_a_yes_that_comes_after_the_time_is_a_no(ending: Any) -> None:
         (Approval(title="Pay {cents}"), "gave an Approval without `by`"),
     ],
 )
-async def test_whatever_is_not_clearly_a_yes_is_a_no(answer: Any, told: str) -> None:
+async def test_an_ambiguous_answer_counts_as_a_rejection(answer: Any, told: str) -> None:
     bank = Bank()
     _, items = await run(bank, Person(answer), call("pay", cents=7), say("Pity."))
     assert bank.paid == []
     assert told in output_of(items)
 
 
-async def test_edited_arguments_are_used_and_the_model_is_told() -> None:
+async def test_edited_arguments_are_used_and_reported_to_the_model() -> None:
     bank = Bank()
     edited = Approval(approved=True, by="ada", arguments='{"cents": 5}')
     session, items = await run(bank, Person(edited), call("pay", cents=700), say("Done."))
@@ -216,7 +216,7 @@ async def test_edited_arguments_are_used_and_the_model_is_told() -> None:
     assert details["arguments_hash"] == blake2b(b'{"cents": 5}', digest_size=16).hexdigest()
 
 
-async def test_the_tool_checks_edited_arguments_as_it_checks_the_models() -> None:
+async def test_edited_arguments_are_validated_like_the_models() -> None:
     bank = Bank()
     edited = Approval(approved=True, by="ada", arguments='{"cents": "all"}')
     _, items = await run(bank, Person(edited), call("pay", cents=7), say("Pity."))
@@ -224,7 +224,7 @@ async def test_the_tool_checks_edited_arguments_as_it_checks_the_models() -> Non
     assert "do not fit" in output_of(items)
 
 
-async def test_content_parts_of_an_edited_call_are_kept() -> None:
+async def test_an_edited_call_keeps_the_content_parts_of_its_result() -> None:
     @function_tool(confirmation=True)
     async def draw(what: str) -> list[dict[str, str]]:
         return [{"type": "input_text", "text": what}]
@@ -238,7 +238,7 @@ async def test_content_parts_of_an_edited_call_are_kept() -> None:
     assert part == {"type": "input_text", "text": "cat"}
 
 
-async def test_always_holds_for_the_tool_and_the_session_also_after_a_restart() -> None:
+async def test_an_always_approval_covers_the_tool_in_the_session_after_a_restart() -> None:
     bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True))
     store = MemoryStore()
     session = Session("s", store=store)
@@ -251,7 +251,7 @@ async def test_always_holds_for_the_tool_and_the_session_also_after_a_restart() 
     assert all(each["always"] for each in noted)
 
 
-async def test_always_for_one_agents_tool_is_nothing_for_anothers_of_the_same_name() -> None:
+async def test_an_always_approval_does_not_cover_another_agents_tool_of_the_same_name() -> None:
     mine, other = Bank(), Bank()
     person = Person(Approval(approved=True, by="ada", always=True), NO)
     config = RunConfig(approver=person)
@@ -305,7 +305,7 @@ class TestScopes:
 
     ALWAYS = Approval(approved=True, by="ada", always=True)
 
-    async def test_always_holds_for_the_scope_of_the_call_only(self) -> None:
+    async def test_an_always_approval_covers_only_the_scope_of_the_call(self) -> None:
         errands, store = Errands(), MemoryStore()
         person = Person(self.ALWAYS, NO, NO)
         await errands.run(person, "baker/bread", "baker/cake", "bank/gold", store=store)
@@ -314,7 +314,9 @@ class TestScopes:
         assert [each.scope for each in person.asked] == ["baker", "bank", "bank"]
 
     @pytest.mark.parametrize("what", ["?/gold", "", "x" * 201])
-    async def test_without_a_usable_scope_always_is_a_yes_to_one_call(self, what: str) -> None:
+    async def test_without_a_valid_scope_an_always_approval_covers_one_call(
+        self, what: str
+    ) -> None:
         errands, person = Errands(), Person(self.ALWAYS, NO)
         session = await errands.run(person, what, what)
         assert errands.done == [what]
@@ -322,28 +324,28 @@ class TestScopes:
         assert [each["always"] for each in noted] == [False, False]
         assert [each.scope for each in person.asked] == ["", ""]
 
-    async def test_always_with_other_arguments_holds_for_their_scope(self) -> None:
+    async def test_an_always_approval_with_edited_arguments_covers_their_scope(self) -> None:
         errands = Errands()
         edited = Approval(approved=True, by="ada", always=True, arguments='{"what": "baker/bread"}')
         await errands.run(Person(edited, NO), "bank/gold", "baker/cake", "bank/gold")
         assert errands.done == ["baker/bread", "baker/cake"]
 
 
-async def test_always_in_one_session_is_nothing_in_another() -> None:
+async def test_an_always_approval_does_not_cover_another_session() -> None:
     bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True), NO)
     await run(bank, person, call("pay", cents=1), say("ok"))
     await run(bank, person, call("pay", cents=2), say("ok"))
     assert bank.paid == [1]
 
 
-async def test_a_refusal_is_never_always() -> None:
+async def test_a_rejection_marked_always_covers_one_call_only() -> None:
     bank = Bank()
     person = Person(Approval(approved=False, by="ada", always=True), YES)
     await run(bank, person, call("pay", cents=1), call("pay", cents=2), say("ok"))
     assert bank.paid == [2]
 
 
-async def test_no_variable_of_the_session_grants_anything() -> None:
+async def test_session_variables_cannot_grant_an_approval() -> None:
     bank = Bank()
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -358,7 +360,7 @@ async def test_no_variable_of_the_session_grants_anything() -> None:
     assert bank.paid == []
 
 
-async def test_tools_of_one_turn_are_asked_about_one_after_the_other_in_order() -> None:
+async def test_approvals_of_one_turn_are_asked_one_after_the_other_in_order() -> None:
     bank, person = Bank(), Person(YES, NO, YES)
     calls = [call("pay", cents=1), call("pay", cents=2), call("look"), call("pay", cents=3)]
     _, items = await run(bank, person, calls, say("ok"), parallel_tools=1)
@@ -369,14 +371,14 @@ async def test_tools_of_one_turn_are_asked_about_one_after_the_other_in_order() 
     assert "refused" in output_of(items, 1)
 
 
-async def test_always_said_to_one_call_of_a_turn_holds_for_the_next() -> None:
+async def test_an_always_approval_covers_the_next_call_of_the_turn() -> None:
     bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True))
     await run(bank, person, [call("pay", cents=1), call("pay", cents=2)], say("ok"))
     assert sorted(bank.paid) == [1, 2]
     assert len(person.asked) == 1
 
 
-async def test_a_tool_that_needs_no_yes_does_not_wait_for_one_that_does() -> None:
+async def test_a_tool_without_approval_does_not_wait_for_a_tool_that_needs_one() -> None:
     bank = Bank()
 
     async def after_the_other(_: ConfirmationRequest) -> Approval:
@@ -390,7 +392,7 @@ async def test_a_tool_that_needs_no_yes_does_not_wait_for_one_that_does() -> Non
     assert bank.paid == [1]
 
 
-async def test_hooks_see_only_tools_that_run() -> None:
+async def test_tool_hooks_are_called_only_for_tools_that_run() -> None:
     bank, seen = Bank(), []
 
     class Diary(RunHooks[Any]):
@@ -424,7 +426,7 @@ class TestAfterACrash:
             )
         return session
 
-    async def test_a_yes_is_not_asked_for_again(self) -> None:
+    async def test_after_a_crash_an_approval_is_not_asked_again(self) -> None:
         bank, person, store = Bank(), Person(YES), MemoryStore()
         session = await self.crashed(bank, person, store, [call("pay", cents=7)])
         assert bank.paid == []
@@ -435,14 +437,14 @@ class TestAfterACrash:
         assert len(person.asked) == 1
         assert len(decisions(list(await session.events()))) == 1
 
-    async def test_edited_arguments_stay_edited(self) -> None:
+    async def test_after_a_crash_edited_arguments_stay_edited(self) -> None:
         bank, store = Bank(), MemoryStore()
         person = Person(Approval(approved=True, by="ada", arguments='{"cents":3}'))
         session = await self.crashed(bank, person, store, [call("pay", cents=7)])
         await Runner.resume(bank.agent(say("ok")), session=session)
         assert bank.paid == [3]
 
-    async def test_a_refusal_stays_a_refusal(self) -> None:
+    async def test_after_a_crash_a_rejection_stays_a_rejection(self) -> None:
         bank, person, store = Bank(), Person(NO, YES), MemoryStore()
         calls = [[call("pay", cents=1), call("pay", cents=2)]]
         session = await self.crashed(bank, person, store, calls)
@@ -453,7 +455,7 @@ class TestAfterACrash:
         assert bank.paid == [2]
         assert eager.asked == []
 
-    async def test_a_code_agent_is_not_asked_again_either(self) -> None:
+    async def test_after_a_crash_code_does_not_ask_for_an_approval_again(self) -> None:
         bank, person, store = Bank(), Person(YES), MemoryStore()
         crash = True
 
@@ -474,7 +476,7 @@ class TestAfterACrash:
         assert result.final_output == "7 paid"
         assert len(person.asked) == 1
 
-    async def test_a_yes_does_not_carry_over_to_another_call_of_changed_code(self) -> None:
+    async def test_an_approval_does_not_carry_over_to_another_call_of_changed_code(self) -> None:
         bank, person, store = Bank(), Person(YES), MemoryStore()
         cents = [1]
 
@@ -495,7 +497,7 @@ class TestAfterACrash:
         assert bank.paid == []
 
 
-async def test_code_is_told_of_a_refusal_as_of_any_failure() -> None:
+async def test_a_rejection_raises_a_tool_error_in_code() -> None:
     bank = Bank()
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -510,7 +512,7 @@ async def test_code_is_told_of_a_refusal_as_of_any_failure() -> None:
     assert result.final_output == "tool 'pay' failed: the person refused: too dear"
 
 
-async def test_code_gets_the_result_of_edited_arguments_as_it_is() -> None:
+async def test_code_gets_the_unchanged_result_of_a_call_with_edited_arguments() -> None:
     @function_tool(confirmation=True)
     async def double(n: int) -> dict[str, int]:
         return {"twice": 2 * n}
@@ -534,7 +536,7 @@ def waiting(clock: ManualClock, seconds: float) -> Callable[[ConfirmationRequest
     return answer
 
 
-async def test_the_time_in_which_a_person_thinks_is_not_the_runs() -> None:
+async def test_time_spent_waiting_for_approval_does_not_count_for_the_run() -> None:
     clock, bank = ManualClock(), Bank()
     limits = Limits(seconds=60)
     session, _ = await run(
@@ -546,7 +548,7 @@ async def test_the_time_in_which_a_person_thinks_is_not_the_runs() -> None:
     assert (await session.events())[-1].details is None
 
 
-async def test_the_limit_of_seconds_does_not_run_while_a_person_is_asked() -> None:
+async def test_the_time_limit_is_paused_while_a_person_is_asked() -> None:
     clock = ManualClock()
     work = WorkClock(clock)
     async with asyncio.timeout(60) as scope:
@@ -565,7 +567,7 @@ async def test_the_limit_of_seconds_does_not_run_while_a_person_is_asked() -> No
     assert work.elapsed() == 0
 
 
-async def test_whoever_stops_the_run_while_a_person_thinks_loses_nothing() -> None:
+async def test_a_run_cancelled_during_an_approval_can_be_resumed() -> None:
     bank, asked = Bank(), asyncio.Event()
 
     async def never(_: ConfirmationRequest) -> Approval:
@@ -614,13 +616,13 @@ async def test_whoever_stops_the_run_while_a_person_thinks_loses_nothing() -> No
         ("May I?", '{"a": "{tool_name}"}', 'May I?\ntool: pay\narguments: {"a": "{tool_name}"}'),
     ],
 )
-def test_the_question_hides_nothing_and_interprets_nothing(
+def test_the_approval_prompt_shows_arguments_in_full_and_literally(
     template: str, arguments: str, shown: str
 ) -> None:
     assert question(Confirmation(prompt_template=template), "pay", arguments) == shown
 
 
-def test_a_template_that_goes_on_and_on_does_not_hide_the_call() -> None:
+def test_a_long_prompt_template_does_not_hide_the_call() -> None:
     template = "\n" * 100_000 + "{tool_name} {tool_args}"
     asked = question(Confirmation(prompt_template=template), "pay", '{"cents": 7}')
     assert asked.endswith('more characters)\ntool: pay\narguments: {"cents": 7}')
@@ -633,7 +635,7 @@ def test_a_long_question_says_how_much_is_left_out() -> None:
     assert question(Confirmation(), "pay", "[" * 100_000).startswith("Run pay with [[[")
 
 
-async def test_a_run_that_records_few_events_still_keeps_the_decision() -> None:
+async def test_a_run_without_events_still_reports_the_rejection() -> None:
     bank = Bank()
     session, items = await run(bank, Person(NO), call("pay", cents=1), say("ok"), events=False)
     assert decisions(list(await session.events())) == []
@@ -644,7 +646,9 @@ async def test_a_run_that_records_few_events_still_keeps_the_decision() -> None:
     ("given", "kept"),
     [(False, None), (True, Confirmation()), (Confirmation(timeout_s=5), Confirmation(timeout_s=5))],
 )
-def test_function_tool_takes_a_confirmation_or_yes(given: Any, kept: Confirmation | None) -> None:
+def test_function_tool_accepts_a_confirmation_object_or_true(
+    given: Any, kept: Confirmation | None
+) -> None:
     @function_tool(confirmation=given)
     async def pay() -> None: ...
 
@@ -657,7 +661,7 @@ async def _needs(ctx: Any, arguments: dict[str, Any], call_id: str) -> bool:
 
 
 @pytest.mark.parametrize("needs", [lambda args: args["cents"] > 100, _needs])
-async def test_a_function_decides_which_calls_a_person_is_asked_about(needs: Any) -> None:
+async def test_a_needs_approval_function_selects_the_calls_that_need_approval(needs: Any) -> None:
     paid: list[int] = []
 
     @function_tool(needs_approval=needs, confirmation=Confirmation(prompt_template="Really?"))
@@ -703,7 +707,7 @@ def _fails(args: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(("needs", "why"), [(_fails, "amount"), (lambda args: "no", "gave str")])
-async def test_a_bug_in_the_function_is_shown_and_the_call_is_not_made(
+async def test_a_failing_needs_approval_function_blocks_the_call_and_is_reported(
     needs: Any, why: str
 ) -> None:
     paid: list[int] = []
@@ -724,6 +728,6 @@ async def test_a_bug_in_the_function_is_shown_and_the_call_is_not_made(
     assert why in warning
 
 
-def test_a_function_that_cannot_be_called_is_refused_when_the_tool_is_made() -> None:
+def test_a_needs_approval_function_with_wrong_parameters_is_refused() -> None:
     with pytest.raises(UserError, match=r"takes the arguments of a call.*\(a, b\)"):
         function_tool(lambda: "x", name_override="x", needs_approval=lambda a, b: True)

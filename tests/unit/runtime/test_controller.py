@@ -59,7 +59,7 @@ async def test_a_handoff_goes_through_its_four_statuses_and_each_is_on_record() 
     assert first["id"] == second["id"] == result.handoffs[0]
 
 
-async def test_the_confirmation_is_stored_with_the_targets_first_answer() -> None:
+async def test_a_handoff_completes_with_the_targets_first_answer() -> None:
     model = ScriptedModel([transfer("b"), call("look"), say("from b")])
 
     @function_tool
@@ -73,7 +73,7 @@ async def test_the_confirmation_is_stored_with_the_targets_first_answer() -> Non
     assert kinds.index("tool_call") > len(kinds) - 1 - kinds[::-1].index("handoff")
 
 
-def test_there_is_no_way_outside_of_the_table() -> None:
+def test_a_handoff_status_moves_only_along_the_lifecycle_table() -> None:
     for before, following in MOVES.items():
         for status in MOVES:
             life = Lifecycle(before)
@@ -91,7 +91,7 @@ def test_there_is_no_way_outside_of_the_table() -> None:
     assert not is_legal(["validating"])
 
 
-async def test_an_agent_that_is_switched_off_gets_nothing() -> None:
+async def test_a_handoff_to_an_unavailable_agent_is_refused() -> None:
     model = ScriptedModel([transfer("b"), say("alone")])
     a = Agent("a", model=model, handoffs=[Agent("b", available=False)])
     code, told = await refused(a, model)
@@ -100,7 +100,7 @@ async def test_an_agent_that_is_switched_off_gets_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_availability_may_be_asked_anew_each_time(is_async: bool) -> None:
+async def test_an_availability_function_is_called_for_each_handoff(is_async: bool) -> None:
     answers = [False, True]
 
     def is_open(ctx: RunContextWrapper[Any], agent: Any) -> bool:
@@ -118,7 +118,7 @@ async def test_availability_may_be_asked_anew_each_time(is_async: bool) -> None:
     assert [record.status for record in records_of(result.events)] == ["failed", "completed"]
 
 
-async def test_an_agent_with_its_hands_full_takes_no_more() -> None:
+async def test_a_handoff_to_an_agent_at_its_session_limit_is_refused() -> None:
     store = MemoryStore()
     model = ScriptedModel([transfer("b"), say("alone"), transfer("b"), say("from b")])
     b = Agent("b", model=model, max_sessions=1)
@@ -132,7 +132,7 @@ async def test_an_agent_with_its_hands_full_takes_no_more() -> None:
     assert again.last_agent is b
 
 
-async def test_many_sessions_at_work_are_counted_as_far_as_an_agent_takes_them() -> None:
+async def test_more_sessions_than_a_page_count_towards_the_session_limit() -> None:
     store = MemoryStore()
     most = 1001
     model = ScriptedModel([transfer("b"), say("alone"), transfer("b"), say("from b")])
@@ -147,7 +147,7 @@ async def test_many_sessions_at_work_are_counted_as_far_as_an_agent_takes_them()
     assert again.last_agent is b
 
 
-async def test_a_depth_that_is_reached_is_told_and_control_stays() -> None:
+async def test_a_handoff_beyond_the_maximum_depth_is_refused_and_the_source_continues() -> None:
     model = ScriptedModel([transfer("b"), transfer("c"), say("I finish it")])
     c = Agent("c", model=model)
     b = Agent("b", model=model, handoffs=[c])
@@ -158,7 +158,7 @@ async def test_a_depth_that_is_reached_is_told_and_control_stays() -> None:
     assert [record.code for record in records_of(result.events)] == [None, "MAX_DEPTH_EXCEEDED"]
 
 
-async def test_endless_ping_pong_ends_at_the_first_return_that_nobody_declared() -> None:
+async def test_an_undeclared_return_ends_an_endless_ping_pong() -> None:
     model = ScriptedModel(respond=lambda request: ping_pong(request))
     a, b = Agent("a", model=model), Agent("b", model=model)
     a.handoffs, b.handoffs = [b], [a]
@@ -168,7 +168,7 @@ async def test_endless_ping_pong_ends_at_the_first_return_that_nobody_declared()
     assert result.last_agent is b
 
 
-async def test_endless_ping_pong_that_is_allowed_ends_at_the_configured_depth() -> None:
+async def test_the_maximum_depth_ends_an_endless_ping_pong_of_declared_returns() -> None:
     model = ScriptedModel(respond=lambda request: ping_pong(request))
     a, b = Agent("a", model=model), Agent("b", model=model)
     a.handoffs = [handoff(b, allow_return="always")]
@@ -220,7 +220,7 @@ async def test_a_declared_return_is_made_when_something_changed(how: str) -> Non
     assert result.chain == ["user", "a", "b", "a"]
 
 
-async def test_the_same_words_do_not_make_a_second_return() -> None:
+async def test_a_second_return_with_the_same_context_is_refused() -> None:
     back = transfer("a", context="it is the printer")
     model = ScriptedModel([transfer("b"), back, transfer("b"), back, say("b answers")])
     b = Agent("b", model=model)
@@ -256,7 +256,7 @@ async def test_the_best_agent_for_the_capabilities_gets_it() -> None:
     assert handoffs_of(result)[0]["to"] == "expert"
 
 
-async def test_nobody_with_the_capability_is_told_to_the_model() -> None:
+async def test_a_missing_capability_is_reported_to_the_model() -> None:
     model = ScriptedModel([call("transfer_to_best_at_python"), say("alone")])
     a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])
     code, told = await refused(a, model)
@@ -264,12 +264,12 @@ async def test_nobody_with_the_capability_is_told_to_the_model() -> None:
     assert "no other available agent" in told
 
 
-def test_a_handoff_to_the_best_needs_capabilities() -> None:
+def test_a_handoff_to_the_best_match_needs_capabilities() -> None:
     with pytest.raises(UserError, match="needs `capabilities`"):
         handoff("*")
 
 
-async def test_the_target_is_offered_the_task_and_sees_what_it_is() -> None:
+async def test_accepts_receives_the_complete_handoff_request() -> None:
     seen: list[HandoffRequest] = []
 
     async def accepts(ctx: RunContextWrapper[Any], request: HandoffRequest) -> bool:
@@ -300,7 +300,7 @@ async def test_the_target_is_offered_the_task_and_sees_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, Decline("closed on Sundays"), Decline()])
-async def test_a_target_that_declines_leaves_no_trace(answer: Any) -> None:
+async def test_a_declined_handoff_never_calls_the_target_model(answer: Any) -> None:
     model = ScriptedModel([transfer("b"), say("alone")])
     b = Agent("b", model=model, accepts=lambda ctx, request: answer)
     a = Agent("a", model=model, handoffs=[b])
@@ -311,7 +311,7 @@ async def test_a_target_that_declines_leaves_no_trace(answer: Any) -> None:
     assert not [call for call in model.calls if call.agent == "b"]
 
 
-async def test_accepts_that_gives_nonsense_is_a_fault_of_the_team() -> None:
+async def test_an_invalid_result_of_accepts_is_a_user_error() -> None:
     model = ScriptedModel([transfer("b")])
     b = Agent("b", model=model, accepts=lambda ctx, request: "perhaps")
     a = Agent("a", model=model, handoffs=[b])
@@ -319,7 +319,7 @@ async def test_accepts_that_gives_nonsense_is_a_fault_of_the_team() -> None:
         await Runner.run(a, "hi")
 
 
-async def test_accepts_that_raises_leaves_control_with_the_source() -> None:
+async def test_an_error_in_accepts_leaves_control_with_the_source() -> None:
     def accepts(ctx: Any, request: Any) -> bool:
         raise ConnectionError("b is away")
 
@@ -330,7 +330,7 @@ async def test_accepts_that_raises_leaves_control_with_the_source() -> None:
     assert "b is away" in told
 
 
-async def test_an_edge_that_names_an_unknown_agent_is_told_to_the_model() -> None:
+async def test_a_transfer_to_an_unknown_agent_is_reported_to_the_model() -> None:
     model = ScriptedModel([call("transfer_to_nobody"), say("alone")])
     a = Agent("a", model=model, handoffs=[Agent("b")])
     result = await Runner.run(a, "hi")
@@ -338,7 +338,7 @@ async def test_an_edge_that_names_an_unknown_agent_is_told_to_the_model() -> Non
     assert "there is no tool called 'transfer_to_nobody'" in model.calls[1].input[-1]["output"]
 
 
-async def test_a_target_that_raises_gives_control_back_with_the_reason() -> None:
+async def test_a_failing_target_returns_control_with_the_reason() -> None:
     model = ScriptedModel([transfer("b"), fail(RuntimeError("no fuel")), say("then I do it")])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b])

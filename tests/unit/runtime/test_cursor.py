@@ -62,7 +62,7 @@ def test_no_two_components_store_under_the_same_key() -> None:
     assert sorted(keys) == sorted(cursor.to_json())
 
 
-def test_a_step_that_failed_is_discarded_but_what_it_used_stays_used() -> None:
+def test_a_failed_step_is_discarded_but_its_usage_counts() -> None:
     cursor = changed()
     cursor.discard(Cursor().next_run(agent="a", first=1).to_json())
     fresh = Cursor().next_run(agent="a", first=1)

@@ -21,7 +21,7 @@ def clerk(count: int, **options: Any) -> Agent[Any]:
     return Agent("clerk", model=ScriptedModel([say("yes")] * count, usage=USED), **options)
 
 
-async def test_runs_of_all_sessions_share_what_a_day_has() -> None:
+async def test_all_sessions_share_the_daily_budget() -> None:
     store, clock, agent = MemoryStore(), ManualClock(), clerk(3)
     config = RunConfig(daily=Budget(tokens=100), clock=clock)
     for number in (1, 2):
@@ -49,7 +49,7 @@ async def test_runs_at_the_same_time_do_not_pass_the_limit_together() -> None:
     assert agent.model.calls[0].settings.max_tokens is None  # type: ignore[union-attr]
 
 
-async def test_agents_that_are_asked_spend_of_the_same_day() -> None:
+async def test_an_agent_tool_spends_from_the_same_daily_budget() -> None:
     store, helper = MemoryStore(), clerk(9)
     model = ScriptedModel([call("clerk", input="x"), say("done")], usage=USED)
     desk = Agent("desk", model=model, tools=[helper.as_tool()])

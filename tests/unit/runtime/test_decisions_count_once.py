@@ -50,7 +50,7 @@ async def answered(store: MemoryStore, till: Till) -> tuple[Session, list[int]]:
     return session, [event.seq for event in await session.events() if event.type in kinds]
 
 
-async def test_a_branch_asks_again_about_a_call_that_was_not_made_by_then() -> None:
+async def test_a_branch_asks_again_for_an_approval_of_an_open_call() -> None:
     store, till = MemoryStore(), Till()
     _, places = await answered(store, till)
     for place in places:
@@ -60,7 +60,7 @@ async def test_a_branch_asks_again_about_a_call_that_was_not_made_by_then() -> N
     assert till.paid == 1
 
 
-async def test_a_step_back_asks_again_about_a_call_that_was_not_made_by_then() -> None:
+async def test_a_rewind_asks_again_for_an_approval_of_an_open_call() -> None:
     store, till = MemoryStore(), Till()
     session, places = await answered(store, till)
     for place in reversed(places):
@@ -83,14 +83,14 @@ async def in_front(store: MemoryStore) -> HandoffController:
     return HandoffController(team, store, run_config=INBOX)
 
 
-async def test_a_person_who_hands_over_has_said_yes() -> None:
+async def test_a_handoff_started_by_a_person_needs_no_approval() -> None:
     store = MemoryStore()
     controller = await in_front(store)
     result = await controller.start("s", to="vault", by=Actor(kind="person", name="ada"))
     assert (result.status, (await store.get("s")).agent) == ("completed", "vault")
 
 
-async def test_an_agent_that_calls_itself_a_person_is_a_program() -> None:
+async def test_an_agent_that_claims_to_be_a_person_is_recorded_as_a_program() -> None:
     store = MemoryStore()
     controller = await in_front(store)
     with acting_as("front"):
@@ -103,7 +103,7 @@ async def test_an_agent_that_calls_itself_a_person_is_a_program() -> None:
 
 
 @pytest.mark.parametrize("run", [True, False])
-async def test_a_program_cannot_hand_over_what_a_person_has_to_confirm_and_nobody_can(
+async def test_a_programs_handoff_that_needs_approval_fails_without_an_approver(
     run: bool,
 ) -> None:
     store = MemoryStore()
@@ -119,7 +119,7 @@ async def test_a_program_cannot_hand_over_what_a_person_has_to_confirm_and_nobod
     assert not (await Inbox(store).list()).items
 
 
-async def test_whoever_can_be_asked_at_once_is_asked() -> None:
+async def test_a_programs_handoff_asks_a_direct_approver() -> None:
     class Yes:
         async def approve(self, request: ConfirmationRequest) -> Approval:
             return Approval(approved=True, by="ada")

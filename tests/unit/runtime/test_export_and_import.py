@@ -89,7 +89,7 @@ async def test_under_another_id_its_audit_is_chained_anew() -> None:
     assert verification.sessions == 2
 
 
-async def test_a_run_that_was_under_way_can_be_resumed() -> None:
+async def test_an_imported_unfinished_run_can_be_resumed() -> None:
     store = await talked("a ticket", max_turns=2)
     other = MemoryStore()
     session = await import_session(other, json.dumps(await export_session(store, "s")).encode())
@@ -130,7 +130,7 @@ async def test_an_id_that_is_taken_is_refused() -> None:
         await export_session(store, "nobody")
 
 
-async def test_what_a_document_cannot_answer_for_is_not_taken_over() -> None:
+async def test_an_import_drops_approvals_budgets_and_answers_of_other_sessions() -> None:
     document = await export_session(await talked("a ticket", "more"), "s")
     document["session"]["meta"] |= {"answers": "msg_1", "purses": ["x"], "asked_in": "y"}
     cursor = document["resume"]["cursor"]
@@ -207,7 +207,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "place"), BAD, ids=[f"{n}-{p}" for n, (_, p) in enumerate(BAD)])
-async def test_what_is_wrong_is_named_and_nothing_is_stored(
+async def test_an_invalid_document_is_refused_with_the_place_and_nothing_is_stored(
     change: Callable[[Any], None], place: str
 ) -> None:
     document = json.loads(json.dumps(await export_session(await talked("a ticket", "more"), "s")))
@@ -223,7 +223,7 @@ async def test_what_is_wrong_is_named_and_nothing_is_stored(
 @pytest.mark.parametrize(
     "data", ["", "{", b"\xff\xfe", "[]", "null", "[" * 100_000, object(), {"format": float("nan")}]
 )
-async def test_what_is_no_document_is_refused(data: Any) -> None:
+async def test_data_that_is_not_a_session_document_is_refused(data: Any) -> None:
     with pytest.raises(SessionImportInvalid):
         await import_session(MemoryStore(), data)
 
@@ -245,7 +245,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
-def test_no_document_makes_it_stumble(data: st.DataObject) -> None:
+def test_a_random_document_is_imported_or_refused_as_invalid(data: st.DataObject) -> None:
     async def check() -> None:
         document = _known()
         put(*data.draw(st.sampled_from(places(document))), value=data.draw(_junk))(document)

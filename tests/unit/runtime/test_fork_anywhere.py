@@ -219,7 +219,7 @@ def plain(items: list[Any]) -> list[Any]:
     second=moves,
     points=st.lists(st.floats(0, 1), min_size=1, max_size=6),
 )
-def test_a_session_taken_back_again_and_again_goes_on_as_it_did(
+def test_a_session_rewound_repeatedly_continues_as_before(
     first: list[Move], second: list[Move], points: list[float]
 ) -> None:
     asyncio.run(check_rewinds(first, second, points))
@@ -227,7 +227,7 @@ def test_a_session_taken_back_again_and_again_goes_on_as_it_did(
 
 @settings(max_examples=examples(40), deadline=None)
 @given(first=moves, second=moves)
-def test_going_on_from_any_event_comes_to_the_same_end(
+def test_a_branch_from_any_event_reaches_the_same_end(
     first: list[Move], second: list[Move]
 ) -> None:
     asyncio.run(check(first, second))

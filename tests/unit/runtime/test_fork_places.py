@@ -51,7 +51,7 @@ async def test_a_run_that_began_with_a_request_can_be_branched() -> None:
     assert (await Runner.resume(Team(a), branch)).final_output == "b here"
 
 
-async def test_a_person_who_gives_back_can_be_gone_back_to() -> None:
+async def test_a_session_can_be_branched_at_a_return_by_a_person() -> None:
     store = MemoryStore()
     people = Agent("people", person="staff")
     door = Agent(
@@ -105,7 +105,7 @@ async def test_a_rollback_is_one_place() -> None:
     assert undone == [1]
 
 
-async def test_a_trigger_that_fired_does_not_fire_again_in_the_branch() -> None:
+async def test_a_refused_trigger_does_not_fire_again_in_a_branch() -> None:
     store = MemoryStore()
     b = Agent("b", model=ScriptedModel(respond=lambda r: say("b")), available=False)
 
@@ -127,7 +127,7 @@ async def test_a_trigger_that_fired_does_not_fire_again_in_the_branch() -> None:
     assert sum(e.type == "handoff" for e in await branch.events()) == 1
 
 
-async def test_the_message_that_closes_calls_belongs_to_the_next_one() -> None:
+async def test_the_event_that_closes_open_calls_belongs_to_the_next_message() -> None:
     store = MemoryStore()
 
     @function_tool
@@ -149,7 +149,7 @@ async def test_the_message_that_closes_calls_belongs_to_the_next_one() -> None:
     assert len(await before.get_items()) < len(await branch.get_items())
 
 
-async def test_what_an_older_version_did_not_tell_is_refused() -> None:
+async def test_rewinding_an_import_that_lacks_needed_state_is_refused() -> None:
     store = MemoryStore()
     b = Agent("b", model=ScriptedModel(respond=lambda r: say("b")))
     edge = handoff(b, restrict_tools=True)
@@ -169,7 +169,7 @@ async def test_what_an_older_version_did_not_tell_is_refused() -> None:
         await rewind_session(old, "changed", to_seq=2)
 
 
-async def test_a_session_that_a_router_gave_away_can_be_branched() -> None:
+async def test_a_session_assigned_by_a_router_can_be_branched() -> None:
     store = MemoryStore()
 
     class Desk:

@@ -34,7 +34,7 @@ async def _echo(ctx: CodeContext[Any]) -> str:
 ECHO: Agent[Any] = Agent("echo", run=_echo)
 
 
-async def test_the_first_tool_and_the_instructions_see_them() -> None:
+async def test_instructions_and_the_first_tool_see_given_variables() -> None:
     seen: list[Any] = []
 
     @function_tool
@@ -52,7 +52,7 @@ async def test_the_first_tool_and_the_instructions_see_them() -> None:
     assert seen == ["gold", ("gold", 1), "gold"]
 
 
-async def test_they_are_set_in_the_transaction_of_the_message(store: Any) -> None:
+async def test_given_variables_are_stored_in_the_messages_transaction(store: Any) -> None:
     async with store:
         session = Session("s", store=store)
         first = await Runner.run(ECHO, "hi", session=session, variables={"a": 1, "run:b": [2]})
@@ -66,7 +66,7 @@ async def test_they_are_set_in_the_transaction_of_the_message(store: Any) -> Non
         assert (await session.row()).variables == {"a": 0, "c": 3}
 
 
-async def test_a_worker_sees_what_was_left_for_it(store: Any) -> None:
+async def test_a_worker_sees_variables_submitted_with_the_message(store: Any) -> None:
     async with store:
         session = Session("s", store=store)
         await submit(ECHO, "hi", session=session, variables={"tier": "gold"})
@@ -88,7 +88,7 @@ async def test_a_worker_sees_what_was_left_for_it(store: Any) -> None:
         (["tier"], "variables are values by name"),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_before_anything_is(
+async def test_invalid_given_variables_are_refused_before_anything_is_stored(
     variables: Any, said: str
 ) -> None:
     store = MemoryStore()
@@ -101,7 +101,7 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is(
         await store.get("s")
 
 
-async def test_a_full_session_takes_no_more_and_keeps_what_it_has() -> None:
+async def test_a_session_at_its_variable_limit_refuses_more_and_keeps_its_values() -> None:
     session = Session("s", store=MemoryStore())
     full = {f"v{n}": n for n in range(MAX_VARIABLES)}
     await Runner.run(ECHO, "hi", session=session, variables=full)
@@ -113,7 +113,7 @@ async def test_a_full_session_takes_no_more_and_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("sets", [True, False])
-async def test_they_stay_when_a_handoff_of_the_run_before_is_undone(sets: bool) -> None:
+async def test_given_variables_survive_the_rollback_of_an_earlier_handoff(sets: bool) -> None:
     @function_tool
     def change(ctx: RunContextWrapper[Any]) -> str:
         ctx.set("colour", "red")

@@ -116,7 +116,7 @@ async def run_to_failure(
 @streaming
 @company
 @pytest.mark.parametrize("beside", [False, True], ids=["before", "beside"])
-async def test_an_input_is_not_let_through(
+async def test_a_crashing_input_guardrail_blocks_the_input(
     crash: Guardrail, streamed: bool, is_alone: bool, beside: bool
 ) -> None:
     effects: list[str] = []
@@ -142,7 +142,7 @@ async def test_an_input_is_not_let_through(
 @streaming
 @company
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
-async def test_an_answer_is_not_let_through(
+async def test_a_crashing_output_guardrail_blocks_the_answer(
     crash: Guardrail, streamed: bool, is_alone: bool, on_failure: Any
 ) -> None:
     rails = [OutputGuardrail(crash, "broken", on_failure)]
@@ -158,7 +158,9 @@ async def test_an_answer_is_not_let_through(
 @crashes
 @streaming
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
-async def test_nothing_is_passed_on(crash: Guardrail, streamed: bool, on_failure: Any) -> None:
+async def test_a_crashing_handoff_guardrail_blocks_the_handoff(
+    crash: Guardrail, streamed: bool, on_failure: Any
+) -> None:
     model = ScriptedModel([transfer("other", reason="because")])
     rails = [HandoffGuardrail(crash, "broken", on_failure)]
     other = Agent("other", model=model)
@@ -169,7 +171,7 @@ async def test_nothing_is_passed_on(crash: Guardrail, streamed: bool, on_failure
 
 
 @crashes
-async def test_what_only_warns_warns_if_it_crashes(crash: Guardrail) -> None:
+async def test_a_crash_of_a_warning_guardrail_is_only_a_warning(crash: Guardrail) -> None:
     model = ScriptedModel([transfer("other"), "the answer"])
     other = Agent("other", model=model, output_guardrails=[OutputGuardrail(crash, "a", "warn")])
     desk = Agent(
@@ -188,7 +190,7 @@ async def test_what_only_warns_warns_if_it_crashes(crash: Guardrail) -> None:
     assert result.output_guardrail_results == []
 
 
-async def test_a_guardrail_that_crashes_beside_the_model_calls_the_model_off() -> None:
+async def test_a_crash_of_a_parallel_guardrail_cancels_the_model_call() -> None:
     ended: list[str] = []
 
     class Endless:
@@ -209,7 +211,7 @@ async def test_a_guardrail_that_crashes_beside_the_model_calls_the_model_off() -
     assert ended == ["called off"]
 
 
-async def test_others_that_were_done_before_a_crash_are_reported() -> None:
+async def test_results_of_guardrails_that_finished_before_a_crash_are_reported() -> None:
     done = asyncio.Event()
 
     async def first(*_: Any) -> GuardrailFunctionOutput:
@@ -230,7 +232,7 @@ async def test_others_that_were_done_before_a_crash_are_reported() -> None:
     ]
 
 
-async def test_guardrails_that_are_not_needed_any_more_are_cancelled() -> None:
+async def test_unfinished_guardrails_are_cancelled_after_a_tripwire() -> None:
     started, ended = asyncio.Event(), []
 
     async def slow(*_: Any) -> Any:
@@ -251,7 +253,7 @@ async def test_guardrails_that_are_not_needed_any_more_are_cancelled() -> None:
     assert ended == ["slow"]
 
 
-async def test_a_run_that_is_cancelled_leaves_no_guardrail_behind() -> None:
+async def test_a_cancelled_run_cancels_its_guardrails() -> None:
     started, ended = asyncio.Event(), []
 
     async def slow(*_: Any) -> Any:
@@ -271,7 +273,7 @@ async def test_a_run_that_is_cancelled_leaves_no_guardrail_behind() -> None:
     assert ended == ["slow", "slow"]
 
 
-async def test_what_is_no_guardrail_is_refused_before_anything_runs() -> None:
+async def test_an_invalid_guardrail_is_refused_before_anything_runs() -> None:
     with pytest.raises(
         UserError, match="`input_guardrails` of agent 'desk' has .*@input_guardrail"
     ):

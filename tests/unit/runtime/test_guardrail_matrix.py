@@ -39,7 +39,7 @@ def check_failed(ending: Ending, kind: type[Exception], code: str) -> None:
 
 @of_run
 @pytest.mark.parametrize("kind", ["input-before", "input-beside"])
-async def test_an_agent_does_not_work_on_input_that_is_not_let_through(
+async def test_an_agent_does_not_run_on_a_rejected_input(
     kind: str, guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(kind=kind, guarded=guarded, is_async=is_async, of_run=of_run)
@@ -71,7 +71,7 @@ async def test_an_agent_does_not_work_on_input_that_is_not_let_through(
 
 
 @of_run
-async def test_an_answer_that_is_rejected_is_seen_by_nobody(
+async def test_a_rejected_answer_is_not_recorded_in_the_conversation(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(kind="output", guarded=guarded, is_async=is_async, of_run=of_run)
@@ -87,7 +87,7 @@ async def test_an_answer_that_is_rejected_is_seen_by_nobody(
 
 
 @of_run
-async def test_a_model_is_told_what_is_wrong_with_its_answer_and_answers_again(
+async def test_a_model_repairs_a_rejected_answer(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(
@@ -106,7 +106,7 @@ async def test_a_model_is_told_what_is_wrong_with_its_answer_and_answers_again(
     assert relay.effects == [*before(guarded), guarded]
 
 
-async def test_a_model_that_does_not_do_better_is_rejected_in_the_end(
+async def test_a_model_that_keeps_failing_the_repair_is_rejected(
     guarded: str, is_async: bool, streamed: bool
 ) -> None:
     relay = Relay(
@@ -124,7 +124,7 @@ async def test_a_model_that_does_not_do_better_is_rejected_in_the_end(
 
 
 @of_run
-async def test_an_answer_with_a_warning_is_seen_and_marked(
+async def test_an_answer_with_a_warning_is_returned_and_marked(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(
@@ -140,7 +140,7 @@ async def test_an_answer_with_a_warning_is_seen_and_marked(
 
 
 @of_run
-async def test_a_handoff_that_is_rejected_ends_the_run(
+async def test_a_rejected_handoff_ends_the_run(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(kind="handoff", guarded=guarded, is_async=is_async, of_run=of_run)
@@ -155,7 +155,7 @@ async def test_a_handoff_that_is_rejected_ends_the_run(
 
 
 @of_run
-async def test_a_model_is_told_what_is_wrong_with_what_it_passes_on(
+async def test_a_model_repairs_a_rejected_handoff(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(
@@ -176,7 +176,7 @@ async def test_a_model_is_told_what_is_wrong_with_what_it_passes_on(
 
 
 @of_run
-async def test_a_handoff_with_a_warning_is_made_and_marked(
+async def test_a_handoff_with_a_warning_happens_and_is_marked(
     guarded: str, is_async: bool, streamed: bool, of_run: bool
 ) -> None:
     relay = Relay(
@@ -195,7 +195,7 @@ async def test_a_handoff_with_a_warning_is_made_and_marked(
         ("tool-output", ToolOutputGuardrailTripwireTriggered, "guardrail.tool_output"),
     ],
 )
-async def test_a_guardrail_of_a_tool_ends_the_run_of_any_agent(
+async def test_a_tripwire_of_a_tool_guardrail_ends_the_run_of_any_agent(
     kind: str, error: type[Exception], code: str, guarded: str, is_async: bool, streamed: bool
 ) -> None:
     relay = Relay(kind=kind, guarded=guarded, is_async=is_async)
@@ -208,7 +208,7 @@ async def test_a_guardrail_of_a_tool_ends_the_run_of_any_agent(
 
 
 @pytest.mark.parametrize("kind", ["tool-input", "tool-output"])
-async def test_a_model_is_told_that_a_guardrail_of_a_tool_said_no(
+async def test_a_tool_guardrails_rejection_is_reported_to_the_model(
     kind: str, guarded: str, is_async: bool, streamed: bool
 ) -> None:
     relay = Relay(kind=kind, on_failure="repair", guarded=guarded, is_async=is_async)

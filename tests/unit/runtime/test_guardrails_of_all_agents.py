@@ -58,7 +58,7 @@ def of_handoff(on_failure: Any = "repair") -> HandoffGuardrail[Any]:
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_code_is_not_run_on_input_that_is_not_let_through(beside: bool) -> None:
+async def test_code_does_not_run_on_a_rejected_input(beside: bool) -> None:
     ran: list[str] = []
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -72,7 +72,7 @@ async def test_code_is_not_run_on_input_that_is_not_let_through(beside: bool) ->
 
 
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
-async def test_code_cannot_be_asked_again(on_failure: Any) -> None:
+async def test_a_rejected_answer_of_code_ends_the_run_without_repair(on_failure: Any) -> None:
     async def code(ctx: CodeContext[Any]) -> dict[str, str]:
         return {"said": "bad words"}
 
@@ -83,7 +83,7 @@ async def test_code_cannot_be_asked_again(on_failure: Any) -> None:
     assert got.value.run_data.new_items == []
 
 
-async def test_what_guardrails_of_code_find_is_told_with_its_answer() -> None:
+async def test_guardrail_results_of_code_are_in_the_run_result() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         return "bad words"
 
@@ -93,7 +93,7 @@ async def test_what_guardrails_of_code_find_is_told_with_its_answer() -> None:
     assert len(result.input_guardrail_results) == len(result.output_guardrail_results) == 1
 
 
-async def test_code_is_told_that_its_handoff_was_refused() -> None:
+async def test_code_sees_the_reason_of_a_rejected_handoff() -> None:
     async def code(ctx: CodeContext[Any]) -> Any:
         if ctx.failed_handoffs:
             return str(ctx.failed_handoffs)
@@ -106,7 +106,7 @@ async def test_code_is_told_that_its_handoff_was_refused() -> None:
     assert len(result.input_guardrail_results) == 1
 
 
-async def test_an_agent_elsewhere_is_guarded_too() -> None:
+async def test_guardrails_apply_to_a_remote_agent() -> None:
     runner = ScriptedRunner(["bad words"])
     far = Agent("far", runner=runner, output_guardrails=[of_output("repair")])
     with pytest.raises(OutputGuardrailTripwireTriggered):
@@ -117,7 +117,7 @@ async def test_an_agent_elsewhere_is_guarded_too() -> None:
     assert len(runner.tasks) == 1
 
 
-async def test_what_an_agent_elsewhere_passes_on_is_looked_at() -> None:
+async def test_handoff_guardrails_apply_to_a_remote_agent() -> None:
     model = ScriptedModel(["near"])
     near = Agent("near", model=model)
     replies = [AgentReply(hand_to="near", reason="bad words"), AgentReply(text="then I do it")]
@@ -127,7 +127,7 @@ async def test_what_an_agent_elsewhere_passes_on_is_looked_at() -> None:
     assert (result.final_output, model.calls) == ("then I do it", [])
 
 
-async def test_people_whose_words_are_not_let_through_are_asked_again() -> None:
+async def test_a_persons_rejected_answer_posts_the_question_again() -> None:
     store = MemoryStore()
     session, inbox = Session("s", store=store), Inbox(store)
     humans = person("support")
@@ -148,7 +148,7 @@ async def test_people_whose_words_are_not_let_through_are_asked_again() -> None:
     assert result.final_output == "good words"
 
 
-async def test_people_are_not_asked_what_is_not_let_through() -> None:
+async def test_a_rejected_input_for_people_posts_no_inbox_item() -> None:
     store = MemoryStore()
     humans = person("support")
     humans.input_guardrails = [of_input()]
@@ -159,7 +159,7 @@ async def test_people_are_not_asked_what_is_not_let_through() -> None:
     assert not (await Inbox(store).list()).items
 
 
-async def test_an_agent_that_is_asked_is_guarded_in_its_own_session() -> None:
+async def test_an_asked_agents_guardrails_run_in_its_own_session() -> None:
     async def asks(ctx: CodeContext[Any]) -> str:
         try:
             return str(await ctx.ask("expert", "what is it?"))
@@ -191,7 +191,7 @@ class Sorter:
         return Assignment(agent=agent, details={"agent": agent})
 
 
-async def test_a_router_and_whom_it_chooses_are_guarded_both() -> None:
+async def test_input_guardrails_run_for_the_router_and_the_chosen_agent() -> None:
     names: list[str] = []
 
     def note(ctx: Any, agent: Any, given: Any) -> Found:
@@ -206,7 +206,7 @@ async def test_a_router_and_whom_it_chooses_are_guarded_both() -> None:
     assert len(result.input_guardrail_results) == 2
 
 
-async def test_a_router_is_not_asked_and_not_heard_if_a_guardrail_says_no() -> None:
+async def test_guardrails_apply_to_a_routers_input_and_reply() -> None:
     sorter = Sorter(None, reply="bad words")
     team = Team(Agent("router", router=sorter), Agent("desk"))
     with pytest.raises(OutputGuardrailTripwireTriggered):
@@ -217,7 +217,7 @@ async def test_a_router_is_not_asked_and_not_heard_if_a_guardrail_says_no() -> N
 
 
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
-async def test_what_a_program_passes_on_is_refused_as_a_result(on_failure: Any) -> None:
+async def test_a_programs_rejected_handoff_returns_a_failed_result(on_failure: Any) -> None:
     store = MemoryStore()
     model = ScriptedModel(["hi"])
     other = Agent("other", model=model)
@@ -232,7 +232,7 @@ async def test_what_a_program_passes_on_is_refused_as_a_result(on_failure: Any) 
 
 
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
-async def test_what_a_trigger_passes_on_is_looked_at(on_failure: Any) -> None:
+async def test_handoff_guardrails_apply_to_triggers(on_failure: Any) -> None:
     @handoff_guardrail(name="never", on_failure=on_failure)
     async def never(ctx: Any, agent: Any, request: HandoffRequest) -> Found:
         assert request.by.kind == "trigger"
@@ -252,7 +252,7 @@ async def test_what_a_trigger_passes_on_is_looked_at(on_failure: Any) -> None:
     assert (await Runner.resume(desk, session)).final_output == "it goes on"
 
 
-async def test_a_trigger_for_errors_whose_handoff_is_rejected_ends_the_run() -> None:
+async def test_a_rejected_handoff_of_an_error_trigger_ends_the_run() -> None:
     @function_tool(failure_error_function=None)
     def broken() -> str:
         raise ValueError("broken")
@@ -270,7 +270,7 @@ async def test_a_trigger_for_errors_whose_handoff_is_rejected_ends_the_run() -> 
         await Runner.run(desk, "hello")
 
 
-async def test_a_guardrail_of_handoffs_is_shown_what_the_target_would_see() -> None:
+async def test_a_handoff_guardrail_sees_the_request_the_target_would_see() -> None:
     seen: list[HandoffRequest] = []
 
     def note(ctx: Any, agent: Any, request: HandoffRequest) -> Found:
@@ -289,7 +289,7 @@ async def test_a_guardrail_of_handoffs_is_shown_what_the_target_would_see() -> N
     assert list(request.context.conversation_history) == model.calls[-1].input
 
 
-async def test_a_rejected_handoff_is_answered_so_that_the_run_can_go_on() -> None:
+async def test_a_run_ended_by_a_rejected_handoff_can_be_resumed() -> None:
     session = Session("s", store=MemoryStore())
     model = ScriptedModel([transfer("other", reason="bad words"), "then I do it"])
     desk = Agent("desk", model=model, handoffs=[Agent("other")])
@@ -300,7 +300,7 @@ async def test_a_rejected_handoff_is_answered_so_that_the_run_can_go_on() -> Non
     assert "was not made" in model.calls[-1].input[-1]["output"]
 
 
-async def test_a_model_that_only_passes_on_what_is_refused_fails() -> None:
+async def test_a_model_that_repeats_a_rejected_handoff_fails_the_run() -> None:
     model = ScriptedModel(respond=lambda request: transfer("other", reason="bad words"))
     desk = Agent("desk", model=model, handoffs=[Agent("other")], handoff_guardrails=[of_handoff()])
     with pytest.raises(EkidenError, match="something that cannot be done"):
@@ -308,7 +308,7 @@ async def test_a_model_that_only_passes_on_what_is_refused_fails() -> None:
     assert len(model.calls) == 4
 
 
-async def test_hooks_and_the_target_learn_nothing_of_a_handoff_that_is_refused() -> None:
+async def test_a_rejected_handoff_calls_no_hooks_and_no_target() -> None:
     called: list[str] = []
 
     def on_handoff(ctx: Any) -> None:
@@ -338,7 +338,7 @@ WORDS = st.lists(st.sampled_from(["good", "bad", "worse", "fine"]), min_size=1, 
     of_run=st.booleans(),
     streamed=st.booleans(),
 )
-async def test_no_answer_that_fails_a_guardrail_ever_comes_out(
+async def test_an_answer_that_fails_a_guardrail_is_never_returned(
     answers: list[list[str]], terms: list[tuple[str, Any]], tries: int, of_run: bool, streamed: bool
 ) -> None:
     def rail(number: int, word: str, on_failure: Any) -> OutputGuardrail[Any]:
@@ -369,7 +369,7 @@ async def test_no_answer_that_fails_a_guardrail_ever_comes_out(
     assert not forbidden & {word for text in shown for word in text.split()}
 
 
-async def test_what_a_model_is_told_is_not_what_the_person_said() -> None:
+async def test_a_repair_message_is_not_part_of_the_user_message() -> None:
     texts: list[str] = []
 
     async def code(ctx: CodeContext[Any]) -> str:

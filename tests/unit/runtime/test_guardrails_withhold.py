@@ -85,7 +85,7 @@ class Streaming:
         yield ModelResponse(output=[assistant_message(answer)])
 
 
-async def test_all_messages_of_an_answer_are_checked() -> None:
+async def test_output_guardrails_check_all_messages_of_an_answer() -> None:
     model = ScriptedModel([[assistant_message("secret"), assistant_message("fine")]])
     agent = Agent("a", model=model, output_guardrails=[no("secret")])
     session = Session("s", store=MemoryStore())
@@ -98,7 +98,7 @@ class Total(BaseModel):
     total: int
 
 
-async def test_text_beside_a_structured_answer_is_not_let_through() -> None:
+async def test_text_beside_a_structured_answer_is_refused_under_guardrails() -> None:
     said = [assistant_message("secret"), assistant_message('{"total": 1}')]
     agent = Agent(
         "a",
@@ -114,7 +114,7 @@ async def test_text_beside_a_structured_answer_is_not_let_through() -> None:
 
 @pytest.mark.parametrize("on_failure", ["reject", "repair"])
 @pytest.mark.parametrize("whose", ["agent", "run"])
-async def test_no_piece_of_an_answer_is_shown_before_it_is_let_through(
+async def test_no_delta_is_streamed_before_the_answer_passes_its_guardrails(
     on_failure: str, whose: str
 ) -> None:
     guardrails = [no("secret", on_failure=on_failure)]
@@ -141,7 +141,7 @@ async def test_no_piece_of_an_answer_is_shown_before_it_is_let_through(
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_a_rejected_input_is_seen_by_no_later_run(beside: bool, tmp_path: Path) -> None:
+async def test_a_rejected_input_is_hidden_from_later_runs(beside: bool, tmp_path: Path) -> None:
     model = ScriptedModel(respond=lambda request: say("one"))
     store = SqliteStore(tmp_path / "s.db")
     agent = Agent("a", model=model, input_guardrails=[not_given("evil", beside=beside)])
@@ -159,7 +159,7 @@ async def test_a_rejected_input_is_seen_by_no_later_run(beside: bool, tmp_path: 
     await store.close()
 
 
-async def test_a_rejected_input_counts_again_once_a_resumed_run_lets_it_through() -> None:
+async def test_a_rejected_input_is_visible_again_after_a_successful_resume() -> None:
     model = ScriptedModel(["one", "two"])
     agent = Agent("a", model=model, input_guardrails=[not_given("evil")])
     session = Session("s", store=MemoryStore())
@@ -176,7 +176,7 @@ async def test_a_rejected_input_counts_again_once_a_resumed_run_lets_it_through(
     assert "evil" in seen_by(model)
 
 
-async def test_results_that_a_rejected_message_closed_stay() -> None:
+async def test_outputs_added_by_a_rejected_message_stay_in_the_conversation() -> None:
     @function_tool
     def work() -> str:
         raise KeyboardInterrupt
@@ -194,7 +194,7 @@ async def test_results_that_a_rejected_message_closed_stay() -> None:
     assert "evil" not in seen_by(model)
 
 
-async def test_drafts_are_seen_by_the_same_agent_only() -> None:
+async def test_rejected_drafts_are_visible_to_the_same_agent_only() -> None:
     model = ScriptedModel([say("secret"), transfer("b"), "done", "next"])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b], output_guardrails=[no("secret", on_failure="repair")])
@@ -208,7 +208,7 @@ async def test_drafts_are_seen_by_the_same_agent_only() -> None:
 
 
 @pytest.mark.parametrize("include_context", [True, False])
-async def test_a_correction_is_not_passed_on_as_what_the_person_said(
+async def test_a_repair_message_is_not_passed_to_the_target_as_a_user_message(
     include_context: bool,
 ) -> None:
     model = ScriptedModel([say("secret"), transfer("b"), "done"])
@@ -225,7 +225,7 @@ async def test_a_correction_is_not_passed_on_as_what_the_person_said(
     assert "not let through" not in seen_by(model, 2)
 
 
-async def test_drafts_are_back_when_the_handoff_after_them_is_undone() -> None:
+async def test_rejected_drafts_are_visible_again_after_a_rollback() -> None:
     model = ScriptedModel([say("secret"), transfer("b"), fail("down"), "fine"])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b], output_guardrails=[no("secret", on_failure="repair")])
@@ -235,7 +235,9 @@ async def test_drafts_are_back_when_the_handoff_after_them_is_undone() -> None:
     assert "secret" not in str(result.to_input_list())
 
 
-async def test_the_next_run_and_the_conversation_have_no_drafts(tmp_path: Path) -> None:
+async def test_rejected_drafts_are_absent_from_the_conversation_and_the_next_run(
+    tmp_path: Path,
+) -> None:
     model = ScriptedModel([say("secret"), "fine", say("secret"), say("secret"), "next"])
     rail = no("secret", on_failure="repair", tries=1)
     agent = Agent("a", model=model, output_guardrails=[rail])
@@ -266,7 +268,7 @@ class Mirror:
         return None
 
 
-async def test_drafts_are_not_mirrored_and_not_found() -> None:
+async def test_rejected_drafts_are_absent_from_replicas_and_search() -> None:
     model = ScriptedModel([say("secret"), "fine"])
     agent = Agent("a", model=model, output_guardrails=[no("secret", on_failure="repair")])
     store = MemoryStore()
@@ -278,7 +280,7 @@ async def test_drafts_are_not_mirrored_and_not_found() -> None:
     assert len(await search_sessions(store, "fine")) == 1
 
 
-async def test_what_a_refused_handoff_would_have_passed_on_is_seen_by_nobody_else() -> None:
+async def test_arguments_of_a_rejected_handoff_are_hidden_from_others() -> None:
     steps = [transfer("b", reason="card 4111"), transfer("b", reason="clean"), "done", "next"]
     model = ScriptedModel(steps)
     b = Agent("b", model=model)
@@ -292,7 +294,7 @@ async def test_what_a_refused_handoff_would_have_passed_on_is_seen_by_nobody_els
     assert "4111" not in str(await session.get_items())
 
 
-async def test_a_handoff_that_ended_the_run_is_covered_in_the_next() -> None:
+async def test_arguments_of_a_rejected_handoff_are_masked_in_the_next_run() -> None:
     model = ScriptedModel([transfer("b", reason="card 4111"), "next"])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b], handoff_guardrails=[no_cards(on_failure="reject")])
@@ -303,7 +305,7 @@ async def test_a_handoff_that_ended_the_run_is_covered_in_the_next() -> None:
     assert "4111" not in seen_by(model)
 
 
-async def test_whoever_asked_learns_who_said_no_and_where_but_not_what() -> None:
+async def test_the_asking_agent_sees_the_guardrail_and_path_but_no_value() -> None:
     schema = {"properties": {"note": {"pattern": "^public"}}}
     asked = Agent(
         "b",
@@ -318,7 +320,7 @@ async def test_whoever_asked_learns_who_said_no_and_where_but_not_what() -> None
     assert "hunter2" not in told
 
 
-async def test_a_handoff_that_is_undone_because_of_a_guardrail_tells_no_values() -> None:
+async def test_a_rollback_caused_by_a_guardrail_reports_no_values() -> None:
     model = ScriptedModel([transfer("b"), say("secret"), "fine"])
     b = Agent("b", model=model, output_guardrails=[no("secret")])
     a = Agent("a", model=model, handoffs=[b])
@@ -328,7 +330,7 @@ async def test_a_handoff_that_is_undone_because_of_a_guardrail_tells_no_values()
     assert "secret has secret" not in told
 
 
-async def test_a_crash_of_a_guardrail_is_told_without_what_it_says() -> None:
+async def test_a_guardrail_crash_is_reported_without_its_message() -> None:
     def crash(ctx: Any, agent: Any, output: Any) -> Found:
         raise ValueError(f"cannot read {output}")
 
@@ -341,7 +343,7 @@ async def test_a_crash_of_a_guardrail_is_told_without_what_it_says() -> None:
     assert "hunter2" not in model.calls[1].input[-1]["output"]
 
 
-async def test_a_message_that_reads_like_a_correction_is_a_message() -> None:
+async def test_a_message_that_reads_like_a_repair_message_is_kept() -> None:
     heard: list[str] = []
 
     async def code(ctx: Any) -> str:
@@ -355,7 +357,7 @@ async def test_a_message_that_reads_like_a_correction_is_a_message() -> None:
     assert heard == ["first", text]
 
 
-async def test_each_guardrail_of_inputs_has_a_copy_of_its_own() -> None:
+async def test_each_input_guardrail_gets_its_own_copy() -> None:
     def mask(ctx: Any, agent: Any, given: Any) -> Found:
         given[0]["content"][0]["text"] = "masked"
         return Found()
@@ -371,7 +373,7 @@ async def test_each_guardrail_of_inputs_has_a_copy_of_its_own() -> None:
     assert "evil" in seen_by(model)
 
 
-async def test_guardrails_of_outputs_and_handoffs_cannot_change_them() -> None:
+async def test_output_and_handoff_guardrails_cannot_change_their_input() -> None:
     def bend(ctx: Any, agent: Any, output: Any) -> Found:
         output.total = 99
         return Found()
@@ -390,7 +392,7 @@ async def test_guardrails_of_outputs_and_handoffs_cannot_change_them() -> None:
     assert "other" not in seen_by(model)
 
 
-async def test_what_cannot_be_copied_is_checked_as_it_is() -> None:
+async def test_an_output_that_cannot_be_copied_is_checked_as_it_is() -> None:
     class Stubborn:
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError
@@ -417,14 +419,14 @@ async def test_what_cannot_be_copied_is_checked_as_it_is() -> None:
         Found(None, True, (Violation(message=5),)),  # type: ignore[arg-type]
     ],
 )
-async def test_a_decision_that_is_not_one_lets_nothing_through(given: Found) -> None:
+async def test_an_invalid_guardrail_result_blocks_the_answer(given: Found) -> None:
     rail = OutputGuardrail(lambda ctx, agent, output: given, "odd")
     agent = Agent("a", model=ScriptedModel(["hi"]), output_guardrails=[rail])
     with pytest.raises(GuardrailFailed, match="'odd' gave"):
         await Runner.run(agent, "hello")
 
 
-async def test_two_guardrails_of_one_name_have_tries_of_their_own() -> None:
+async def test_guardrails_with_the_same_name_count_repair_attempts_separately() -> None:
     model = ScriptedModel(respond=lambda request: say("secret"))
     rails = [no("secret", on_failure="repair", tries=2) for _ in range(2)]
     agent = Agent("a", model=model, output_guardrails=rails)
@@ -433,7 +435,7 @@ async def test_two_guardrails_of_one_name_have_tries_of_their_own() -> None:
     assert len(model.calls) == 3
 
 
-async def test_always_with_changed_arguments_is_a_yes_to_one_call() -> None:
+async def test_an_always_approval_with_changed_arguments_covers_one_call() -> None:
     ran: list[str] = []
     asked: list[str] = []
 
@@ -459,7 +461,7 @@ async def test_always_with_changed_arguments_is_a_yes_to_one_call() -> None:
     assert "this one call" in (first.details or {})["reason"]
 
 
-async def test_a_tool_that_comes_with_a_field_is_adapted_before_it_is_offered() -> None:
+async def test_a_confirmation_set_on_an_agents_ask_tool_is_applied() -> None:
     approved = asyncio.Event()
 
     class Approver:

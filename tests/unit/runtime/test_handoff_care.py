@@ -63,7 +63,7 @@ class CuttingStore(MemoryStore):
 # Refused means untouched
 
 
-async def test_what_accepts_set_before_it_declined_is_taken_back() -> None:
+async def test_variables_set_by_a_declining_accepts_are_discarded() -> None:
     def accepts(ctx: RunContextWrapper[Any], request: Any) -> Decline:
         ctx.set("seen", True)
         ctx.publish("looked")
@@ -80,7 +80,7 @@ async def test_what_accepts_set_before_it_declined_is_taken_back() -> None:
     assert (await session.row()).variables == {}
 
 
-async def test_what_a_callback_did_is_undone_when_the_handoff_is_refused_later() -> None:
+async def test_a_callbacks_effects_are_rolled_back_when_the_handoff_is_refused_later() -> None:
     def reserve(ctx: RunContextWrapper[Any]) -> None:
         ctx.on_rollback(undo, key="reservation")
         ctx.set("reserved", True)
@@ -96,7 +96,7 @@ async def test_what_a_callback_did_is_undone_when_the_handoff_is_refused_later()
     assert (await session.row()).variables == {}
 
 
-async def test_what_cannot_be_undone_after_a_refusal_is_a_case_for_a_person() -> None:
+async def test_a_failed_compensation_after_a_refused_handoff_is_reported_to_people() -> None:
     def hopeless() -> None:
         raise ConnectionError("the bank is gone")
 
@@ -112,7 +112,7 @@ async def test_what_cannot_be_undone_after_a_refusal_is_a_case_for_a_person() ->
     assert "the bank is gone" in case["not_compensated"][0]
 
 
-async def test_what_a_callback_did_is_undone_with_the_handoff() -> None:
+async def test_a_callbacks_effects_are_rolled_back_with_the_handoff() -> None:
     def reserve(ctx: RunContextWrapper[Any]) -> None:
         ctx.on_rollback(undo, key="reservation")
         ctx.set("reserved", True)
@@ -126,7 +126,7 @@ async def test_what_a_callback_did_is_undone_with_the_handoff() -> None:
     assert (await session.row()).variables == {}
 
 
-async def test_no_callback_is_run_for_a_handoff_that_is_too_deep() -> None:
+async def test_a_handoff_beyond_the_maximum_depth_runs_no_callback() -> None:
     async def invoke(ctx: Any, arguments: str) -> Agent[Any]:
         done.append("invoked")
         return b
@@ -142,14 +142,14 @@ async def test_no_callback_is_run_for_a_handoff_that_is_too_deep() -> None:
 # Rollbacks
 
 
-async def test_after_a_rollback_the_targets_mistakes_are_not_the_sources() -> None:
+async def test_after_a_rollback_the_targets_model_errors_do_not_count_for_the_source() -> None:
     b = Agent("b", model=ScriptedModel([call("no_such_tool")] * 3 + [fail(ValueError("dead"))]))
     source = ScriptedModel([transfer("b"), call("typo"), say("alone")])
     a = Agent("a", model=source, handoffs=[handoff(b, completes="result")])
     assert (await Runner.run(a, "hi")).final_output == "alone"
 
 
-async def test_a_timeout_of_the_target_does_not_overtake_its_rollback() -> None:
+async def test_a_timeout_trigger_waits_for_the_targets_rollback() -> None:
     async def slow_undo() -> None:
         done.append("begun")
         await asyncio.sleep(0.6)  # The trigger's time is over meanwhile
@@ -169,7 +169,7 @@ async def test_a_timeout_of_the_target_does_not_overtake_its_rollback() -> None:
     assert [record.status for record in records_of(result.events)] == ["rolled_back"]
 
 
-async def test_what_an_earlier_version_left_in_the_middle_of_a_handoff_is_read() -> None:
+async def test_an_open_handoff_stored_by_an_earlier_version_is_read() -> None:
     stored = {
         "r": 1, "t": 1, "p": "think", "f": 1, "ch": ["user", "a", "b"],
         "ph": ["s.h1", "a", "b", "call_1", 3, None, 0, None],
@@ -185,7 +185,7 @@ async def test_what_an_earlier_version_left_in_the_middle_of_a_handoff_is_read()
 
 
 @pytest.mark.parametrize("kind", ["timeout", "error"])
-async def test_a_trigger_whose_handoff_is_set_up_wrongly_ends_the_run_with_that(kind: Any) -> None:
+async def test_an_invalid_accepts_of_a_triggered_handoff_fails_the_run(kind: Any) -> None:
     def respond(request: Any) -> Any:
         return fail(ValueError("dead"))
 
@@ -217,7 +217,7 @@ class Editor:
         return Approval(approved=True, by="ada", arguments='{"reason":"a refund"}')
 
 
-async def test_what_a_person_changed_is_what_the_target_is_told() -> None:
+async def test_the_target_sees_the_arguments_edited_at_the_approval() -> None:
     model = ScriptedModel([transfer("b", reason="SECRET 123"), say("from b")])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[handoff(b, confirm=True)])
@@ -228,7 +228,7 @@ async def test_what_a_person_changed_is_what_the_target_is_told() -> None:
     assert records_of(result.events)[0].reason == "a refund"
 
 
-async def test_a_yes_to_a_triggers_handoff_is_not_lost_with_the_process() -> None:
+async def test_an_approval_of_a_triggered_handoff_survives_a_crash() -> None:
     store = CuttingStore(lambda commit: any(e.type == "tool_confirmation" for e in commit.events))
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     b = Agent("b", model=model)
@@ -248,7 +248,7 @@ async def test_a_yes_to_a_triggers_handoff_is_not_lost_with_the_process() -> Non
 # Triggers after the answer
 
 
-async def test_an_answer_is_said_once_though_the_process_dies_among_its_triggers() -> None:
+async def test_a_crash_between_triggers_does_not_repeat_the_answer() -> None:
     def is_refusal(commit: Commit) -> bool:
         return any((event.details or {}).get("status") == "failed" for event in commit.events)
 
@@ -269,7 +269,7 @@ async def test_an_answer_is_said_once_though_the_process_dies_among_its_triggers
 # Authority
 
 
-async def test_a_handoff_that_is_switched_off_is_so_for_triggers_and_programs_too() -> None:
+async def test_a_disabled_handoff_is_disabled_for_triggers_and_programs() -> None:
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     b = Agent("b", model=model)
     trigger = HandoffTrigger(type="condition", expression="true")
@@ -282,7 +282,7 @@ async def test_a_handoff_that_is_switched_off_is_so_for_triggers_and_programs_to
     assert asked.error.code == "PERMISSION_DENIED"
 
 
-async def test_tools_that_are_disabled_for_the_source_are_so_for_a_restricted_target() -> None:
+async def test_a_tool_disabled_for_the_source_is_disabled_for_a_restricted_target() -> None:
     @function_tool(is_enabled=False)
     def danger() -> str:
         return "boom"
@@ -298,7 +298,7 @@ async def test_tools_that_are_disabled_for_the_source_are_so_for_a_restricted_ta
     assert model.calls[1].tools == []
 
 
-async def test_another_policy_does_not_get_around_a_condition() -> None:
+async def test_no_handoff_policy_bypasses_a_condition() -> None:
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     edge = handoff(Agent("b", model=model), policy="conditional", condition="false")
     a = Agent("a", model=model, handoffs=[edge])
@@ -311,7 +311,7 @@ async def test_another_policy_does_not_get_around_a_condition() -> None:
         assert result.error.code == "CONDITIONS_NOT_MET"
 
 
-async def test_the_best_agent_sees_what_the_filter_leaves() -> None:
+async def test_a_handoff_to_the_best_match_takes_a_filter_but_no_callback() -> None:
     edge = handoff("*", capabilities=["x"], input_filter=redact("card"), include_context=False)
     assert edge.input_filter is not None
     assert not edge.include_context
@@ -334,7 +334,7 @@ async def test_values_of_a_condition_are_left_out_where_they_may_be_sensitive() 
 
 
 @pytest.mark.parametrize("name", ["ConnectionRefusedError", "ConnectionError", "OSError"])
-async def test_an_error_of_a_tool_is_known_by_its_class_and_those_above(name: str) -> None:
+async def test_an_error_trigger_matches_a_tools_error_class_and_its_bases(name: str) -> None:
     @function_tool
     def dial() -> str:
         raise ConnectionRefusedError("nobody home")

@@ -33,14 +33,14 @@ def task(state: Any = None, *, source: str = "a", **fields: Any) -> HandoffReque
         ({"source": None}, "`source` is an agent's name"),
     ],
 )
-async def test_a_task_that_cannot_be_stored_leaves_nothing_behind(fields: Any, told: str) -> None:
+async def test_a_task_with_invalid_fields_stores_no_session(fields: Any, told: str) -> None:
     office = Office(MemoryStore())
     with pytest.raises(UserError, match=told):
         await office.controller.initiate(task(**fields))
     assert not (await office.store.list()).sessions
 
 
-async def test_a_session_in_which_nothing_happened_gets_the_past_of_the_task() -> None:
+async def test_a_new_session_gets_the_history_of_the_handoff_request() -> None:
     office = Office(MemoryStore())
     await office.store.create(NewSession(id="t", agent="a"))
     result = await office.controller.initiate(task({"x": 1}))
@@ -49,7 +49,7 @@ async def test_a_session_in_which_nothing_happened_gets_the_past_of_the_task() -
     assert (await office.store.get("t")).variables == {"x": 1}
 
 
-async def test_a_session_that_is_being_made_is_waited_for() -> None:
+async def test_a_handoff_waits_for_a_session_that_is_being_created() -> None:
     office = Office(MemoryStore())
     new = NewSession(id="t", agent="a")
     claim, _ = await office.store.claim("t", owner="dead", lease_s=60, create=new)
@@ -62,7 +62,7 @@ async def test_a_session_that_is_being_made_is_waited_for() -> None:
     assert (await office.store.get("t")).variables == {"x": 1}
 
 
-async def test_who_does_not_have_the_task_cannot_hand_it_over() -> None:
+async def test_a_source_that_does_not_hold_the_task_cannot_hand_it_off() -> None:
     office = Office(MemoryStore())
     await office.store.create(NewSession(id="t", agent="c"))
     result = await office.controller.initiate(task({"x": 1}))
@@ -77,7 +77,7 @@ async def test_who_does_not_have_the_task_cannot_hand_it_over() -> None:
 @pytest.mark.parametrize(
     ("terms", "options"), [({"timeout_s": 0.02}, {}), ({}, {"timeout_s": 0.02})]
 )
-async def test_the_target_has_the_time_of_its_way_or_of_the_caller(
+async def test_the_handoff_timeout_comes_from_the_edge_or_the_caller(
     terms: Any, options: Any
 ) -> None:
     class Late(Office):
@@ -109,7 +109,9 @@ async def test_the_target_has_the_time_of_its_way_or_of_the_caller(
         ({"by": "ada"}, "`by` says who asks"),
     ],
 )
-async def test_what_cannot_be_meant_is_said_before_anything_happens(wrong: Any, told: str) -> None:
+async def test_invalid_handoff_options_are_refused_before_anything_happens(
+    wrong: Any, told: str
+) -> None:
     office = Office(MemoryStore())
     await office.store.create(NewSession(id="s", agent="a"))
     with pytest.raises(UserError, match=told):
@@ -118,7 +120,7 @@ async def test_what_cannot_be_meant_is_said_before_anything_happens(wrong: Any, 
     assert (row.seq, row.epoch) == (0, 0)
 
 
-async def test_an_agent_may_be_given_itself_and_a_payload_arrives() -> None:
+async def test_an_agent_can_receive_its_own_task_with_a_payload() -> None:
     seen: list[Any] = []
 
     def accepts(ctx: Any, request: HandoffRequest) -> bool:

@@ -164,13 +164,13 @@ ALWAYS_THE_SAME = {"derandomize": True, "database": None}
 
 
 @some_or_many
-def test_loops_and_depth_are_always_caught(steps: int) -> None:
+def test_the_machine_always_catches_loops_and_maximum_depth(steps: int) -> None:
     seen = run_machine(Returns, steps, **ALWAYS_THE_SAME)
     assert {"completed", "CIRCULAR_HANDOFF", "MAX_DEPTH_EXCEEDED", "PERMISSION_DENIED"} <= set(seen)
 
 
 @some_or_many
-def test_a_target_that_fails_leaves_everything_as_it_was(steps: int) -> None:
+def test_the_machine_restores_everything_when_a_target_fails(steps: int) -> None:
     seen = run_machine(Failures, steps, **ALWAYS_THE_SAME)
     assert {"completed", "TARGET_FAILED", "BUDGET_EXCEEDED", *seldom(steps, "CANCELLED")} <= set(
         seen
@@ -178,14 +178,14 @@ def test_a_target_that_fails_leaves_everything_as_it_was(steps: int) -> None:
 
 
 @some_or_many
-def test_triggers_fire_when_they_have_reason_to(steps: int) -> None:
+def test_the_machine_fires_triggers_only_when_they_match(steps: int) -> None:
     seen = run_machine(Triggers, steps, **ALWAYS_THE_SAME)
     few = seldom(steps, "TARGET_FAILED", "NOT_APPROVED")
     assert {"completed", "CONDITIONS_NOT_MET", *few} <= set(seen)
 
 
 @some_or_many
-def test_anybody_may_have_a_part_in_it(steps: int) -> None:
+def test_the_machine_lets_people_programs_and_triggers_hand_off(steps: int) -> None:
     seen = run_machine(Everybody, steps, **ALWAYS_THE_SAME)
     often = {"completed", "PERMISSION_DENIED", "CAPABILITY_MISSING", "CONDITIONS_NOT_MET"}
     few = seldom(steps, "AGENT_NOT_FOUND", "AGENT_UNAVAILABLE", "DECLINED", "NOT_APPROVED")
@@ -193,18 +193,18 @@ def test_anybody_may_have_a_part_in_it(steps: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_tells_the_same_as_memory() -> None:
+def test_the_machine_records_the_same_in_a_database_and_in_memory() -> None:
     assert run_machine(Stored, 100, **ALWAYS_THE_SAME)["completed"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("machine", [Returns, Failures, Triggers, Everybody])
-def test_many_more_steps(machine: type[HandoffMachine]) -> None:
+def test_the_machine_survives_many_more_steps(machine: type[HandoffMachine]) -> None:
     run_machine(machine, LONG, print_blob=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_many_more_steps_in_a_database() -> None:
+def test_the_machine_survives_many_more_steps_in_a_database() -> None:
     run_machine(Stored, MANY, print_blob=True)

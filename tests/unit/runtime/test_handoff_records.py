@@ -37,9 +37,7 @@ async def on_record(store: Store, handoff_id: str) -> tuple[list[str], str | Non
 
 
 @pytest.mark.parametrize(("end", "code"), [("late", "TIMEOUT"), ("cancel", "CANCELLED")])
-async def test_a_request_that_comes_to_nothing_stays_on_record_under_its_id(
-    end: str, code: str
-) -> None:
+async def test_a_failed_request_is_recorded_under_its_id(end: str, code: str) -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     options = {"timeout_s": 0.01} if end == "late" else {"wait_s": 0}
@@ -57,7 +55,7 @@ async def test_a_request_that_comes_to_nothing_stays_on_record_under_its_id(
     assert len(await find_records(office.store, result.request_id)) == 2
 
 
-async def test_a_request_that_is_taken_up_later_keeps_its_id() -> None:
+async def test_a_request_executed_later_keeps_its_id() -> None:
     office = Digging(MemoryStore())
     running = await office.at_work()
     asked = await office.start(wait_s=0)
@@ -93,7 +91,7 @@ async def test_a_handoff_that_waits_for_approval_is_on_record_and_goes_on() -> N
     assert len((await find_handoffs(case.store)).records) == 1
 
 
-async def test_a_handoff_whose_approval_nobody_waits_for_is_over() -> None:
+async def test_a_new_message_cancels_a_handoff_that_waits_for_approval() -> None:
     case = Approved()
     await case.wait()
     await Runner.run(case.a, "never mind", session=case.session, run_config=case.config)
@@ -101,7 +99,7 @@ async def test_a_handoff_whose_approval_nobody_waits_for_is_over() -> None:
     assert await on_record(case.store, "s.h1") == (moves, "CANCELLED")
 
 
-async def test_a_source_that_does_not_exist_is_on_record_and_does_not_keep_the_task() -> None:
+async def test_a_request_from_an_unknown_source_is_recorded_and_leaves_the_task() -> None:
     office = Office(MemoryStore())
     context = HandoffContext(task_id="t")
     wrong = HandoffRequest(source="nobody", target="b", context=context)
@@ -112,7 +110,7 @@ async def test_a_source_that_does_not_exist_is_on_record_and_does_not_keep_the_t
     assert (await office.controller.initiate(right)).status == "completed"
 
 
-async def test_a_handoff_is_on_record_while_its_target_is_asked() -> None:
+async def test_a_handoff_is_recorded_while_accepts_runs() -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def accepts(ctx: Any, request: HandoffRequest) -> bool:
@@ -135,7 +133,7 @@ async def test_a_handoff_is_on_record_while_its_target_is_asked() -> None:
     assert (await office.store.get("t")).variables == {"x": 1}
 
 
-async def test_a_handoff_that_is_refused_leaves_one_that_waits_for_approval() -> None:
+async def test_a_refused_handoff_keeps_another_one_waiting_for_approval() -> None:
     case = Approved()
 
     async def accepts(ctx: Any, request: HandoffRequest) -> bool:
@@ -156,7 +154,7 @@ async def test_a_handoff_that_is_refused_leaves_one_that_waits_for_approval() ->
     )
 
 
-async def test_a_request_that_is_withdrawn_keeps_what_it_brought_and_when_it_ended() -> None:
+async def test_a_withdrawn_request_keeps_its_metadata_and_settlement_time() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     asked = await office.start(wait_s=0, priority=3, metadata={"ticket": "七"})
@@ -170,7 +168,7 @@ async def test_a_request_that_is_withdrawn_keeps_what_it_brought_and_when_it_end
     assert after.settled_at == before.settled_at
 
 
-async def test_what_is_asked_for_in_the_last_step_of_a_run_is_made_after_it() -> None:
+async def test_a_request_during_the_last_step_is_executed_after_the_run() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     asked = await office.start(wait_s=0)
@@ -207,7 +205,7 @@ class Asked(Digging):
         return await Runner.resume(self.team, self.session, run_config=self.config)
 
 
-async def test_who_waits_for_a_handoff_leaves_its_approval_to_the_person() -> None:
+async def test_a_caller_waiting_for_a_handoff_leaves_its_approval_to_the_inbox() -> None:
     office = Asked()
     asking, item = await office.suspended()
     await asyncio.sleep(0)
@@ -217,7 +215,7 @@ async def test_who_waits_for_a_handoff_leaves_its_approval_to_the_person() -> No
     assert (await office.session.row()).agent == "b"
 
 
-async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> None:
+async def test_the_request_timeout_does_not_limit_the_approval() -> None:
     office = Asked()
     asking, item = await office.suspended(timeout_s=0.3)
     assert (await asking).status == "validating"
@@ -227,7 +225,7 @@ async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> 
     assert await on_record(office.store, office.handoff_id) == (moves, None)
 
 
-async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() -> None:
+async def test_cancelling_a_request_withdraws_its_approval_and_resumes_the_run() -> None:
     office = Asked()
     _, item = await office.suspended(wait_s=0)
     result = await office.controller.cancel(office.handoff_id)
@@ -238,7 +236,7 @@ async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() 
     assert (await office.resume()).final_output == "a here"
 
 
-async def test_a_request_that_waits_for_approval_is_still_wanted_after_a_message() -> None:
+async def test_a_request_waiting_for_approval_survives_a_new_message() -> None:
     office = Asked()
     _, item = await office.suspended(wait_s=0)
     await Runner.run(office.team, "hello?", session=office.session, run_config=office.config)

@@ -56,7 +56,7 @@ async def codes(session: Session) -> list[str | None]:
     return [record.code or record.status for record in records_of(await session.events())]
 
 
-async def test_a_session_goes_on_after_a_handoff_that_a_person_did_not_want(
+async def test_a_session_continues_after_a_handoff_that_was_not_approved(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([say("one"), say("two")])
@@ -68,7 +68,7 @@ async def test_a_session_goes_on_after_a_handoff_that_a_person_did_not_want(
     assert (await Runner.run(a, "again", session=session)).final_output == "two"
 
 
-async def test_words_of_a_refused_return_are_still_new() -> None:
+async def test_the_context_of_a_declined_return_counts_as_new() -> None:
     answers: list[bool | Decline] = [Decline("busy"), True]
 
     def accepts(ctx: RunContextWrapper[Any], request: HandoffRequest) -> bool | Decline:
@@ -84,7 +84,7 @@ async def test_words_of_a_refused_return_are_still_new() -> None:
     assert result.final_output == "a again"
 
 
-async def test_what_was_undone_is_no_change_that_would_allow_a_return() -> None:
+async def test_a_rolled_back_change_does_not_allow_a_return() -> None:
     steps = [transfer("b"), transfer("c"), call("look"), AWAY, transfer("a"), say("b answers")]
     model = ScriptedModel(steps)
     c = Agent("c", model=model, tools=[look])
@@ -98,7 +98,7 @@ async def test_what_was_undone_is_no_change_that_would_allow_a_return() -> None:
     ]  # fmt: skip
 
 
-async def test_a_message_to_somebody_else_undoes_the_handoff_that_was_not_confirmed(
+async def test_a_message_to_another_agent_cancels_an_unconfirmed_handoff(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([transfer("b"), say("from c")])
@@ -113,7 +113,7 @@ async def test_a_message_to_somebody_else_undoes_the_handoff_that_was_not_confir
     assert await codes(session) == ["CANCELLED"]
 
 
-async def test_a_run_that_had_begun_with_an_undone_handoff_is_over_whatever_comes(
+async def test_a_run_that_began_with_a_rolled_back_handoff_is_over(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([say("one"), say("from c")])
@@ -132,7 +132,7 @@ async def test_a_run_that_had_begun_with_an_undone_handoff_is_over_whatever_come
     assert result.final_output == "from c"
 
 
-async def test_a_person_is_asked_once_about_a_models_call_whatever_comes_between(
+async def test_a_models_call_is_approved_once_despite_a_handoff_request_in_between(
     store: CuttingMemory, session: Session
 ) -> None:
     asked: list[str] = []
@@ -155,7 +155,7 @@ async def test_a_person_is_asked_once_about_a_models_call_whatever_comes_between
     assert asked == ["transfer_to_b"]
 
 
-async def test_outputs_that_close_calls_go_when_their_calls_go(
+async def test_outputs_that_close_calls_are_removed_with_their_calls(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([transfer("b"), call("look"), AWAY, say("a again")])
@@ -170,7 +170,7 @@ async def test_outputs_that_close_calls_go_when_their_calls_go(
     assert kinds == ["user", "function_call", "user", "function_call_output"]
 
 
-async def test_a_step_that_is_not_stored_does_not_leave_a_way_back_to_nothing(
+async def test_a_step_that_was_not_stored_leaves_no_compensation(
     store: CuttingMemory, session: Session
 ) -> None:
     @function_tool
@@ -198,7 +198,7 @@ def look_away() -> None:
     """Nothing has to be undone."""
 
 
-async def test_depth_counts_before_the_search_for_the_best() -> None:
+async def test_the_maximum_depth_is_checked_before_the_best_match_is_searched() -> None:
     model = ScriptedModel([call("transfer_to_best_at_python"), say("alone")])
     a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])
     result = await Runner.run(a, "hi", run_config=RunConfig(limits=Limits(depth=0)))
@@ -206,7 +206,7 @@ async def test_depth_counts_before_the_search_for_the_best() -> None:
     assert record.code == "MAX_DEPTH_EXCEEDED"
 
 
-async def test_a_run_that_a_program_began_is_under_way_for_everybody(
+async def test_a_run_begun_by_a_program_can_be_resumed_by_any_process(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([say("one"), say("from b")])
@@ -222,7 +222,7 @@ async def test_a_run_that_a_program_began_is_under_way_for_everybody(
 
 
 @pytest.mark.parametrize(("commit", "holder"), [(1, "person:desk"), (2, "a")])
-async def test_what_a_person_gave_back_waits_for_nobody(
+async def test_a_conversation_returned_by_a_person_is_ready_to_resume(
     store: CuttingMemory, session: Session, commit: int, holder: str
 ) -> None:
     model = ScriptedModel([transfer("person:desk"), say("thanks")])
@@ -237,7 +237,7 @@ async def test_what_a_person_gave_back_waits_for_nobody(
     assert (await Runner.resume(a, session)).final_output == "thanks"
 
 
-async def test_a_budget_undoes_the_handoff_that_it_came_with() -> None:
+async def test_an_exceeded_budget_rolls_back_the_handoff_that_set_it() -> None:
     model = ScriptedModel(
         [transfer("b"), transfer("c"), call("look"), say("a ends it")],
         usage=Usage(requests=1, total_tokens=10),
@@ -257,9 +257,7 @@ def with_trigger(model: ScriptedModel, *targets: Agent[Any]) -> Agent[Any]:
     return Agent("a", model=model, tools=[slip], handoffs=edges)
 
 
-async def test_a_trigger_for_errors_fires_although_the_process_died(
-    store: CuttingMemory, session: Session
-) -> None:
+async def test_an_error_trigger_fires_after_a_crash(store: CuttingMemory, session: Session) -> None:
     model = ScriptedModel([call("slip"), say("from b")])
     a = with_trigger(model, Agent("b", model=model))
     cut_at(store, 3, AFTER)
@@ -270,7 +268,7 @@ async def test_a_trigger_for_errors_fires_although_the_process_died(
     assert (result.last_agent.name, result.final_output) == ("b", "from b")
 
 
-async def test_the_next_trigger_has_its_turn_when_what_the_first_did_is_undone() -> None:
+async def test_the_next_trigger_fires_after_the_first_handoff_is_rolled_back() -> None:
     model = ScriptedModel([call("slip"), AWAY, say("from c")])
     a = with_trigger(model, Agent("b", model=model), Agent("c", model=model))
     result = await Runner.run(a, "hi")
@@ -278,7 +276,7 @@ async def test_the_next_trigger_has_its_turn_when_what_the_first_did_is_undone()
     assert [record.status for record in records_of(result.events)] == ["rolled_back", "completed"]
 
 
-async def test_a_trigger_does_not_tell_what_is_not_to_be_told() -> None:
+async def test_a_trigger_record_omits_sensitive_data() -> None:
     model = ScriptedModel([call("slip"), say("from b")])
     a = with_trigger(model, Agent("b", model=model))
     config = RunConfig(trace_include_sensitive_data=False)

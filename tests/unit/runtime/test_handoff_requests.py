@@ -45,7 +45,7 @@ async def idle(team: Team, store: Store) -> Session:
     return session
 
 
-async def test_a_person_hands_an_idle_session_over_and_the_target_works_on_it() -> None:
+async def test_a_person_hands_off_an_idle_session_and_the_target_answers() -> None:
     store = MemoryStore()
     team, model = team_of()
     session = await idle(team, store)
@@ -62,7 +62,7 @@ async def test_a_person_hands_an_idle_session_over_and_the_target_works_on_it() 
     assert (await session.get_items())[-1]["content"][0]["text"] == "b here"
 
 
-async def test_afterwards_the_session_goes_on_and_can_be_gone_back_in() -> None:
+async def test_a_session_continues_and_can_be_branched_after_a_persons_handoff() -> None:
     store = MemoryStore()
     team, _ = team_of()
     session = await idle(team, store)
@@ -86,7 +86,9 @@ async def test_afterwards_the_session_goes_on_and_can_be_gone_back_in() -> None:
         ("b", {"b": {"accepts": lambda ctx, request: False}}, "DECLINED"),
     ],
 )
-async def test_a_refusal_is_a_result_and_changes_nothing(to: str, agents: Any, code: str) -> None:
+async def test_a_refused_handoff_is_a_result_and_changes_nothing(
+    to: str, agents: Any, code: str
+) -> None:
     store = MemoryStore()
     team, _ = team_of(**agents)
     session = await idle(team, store)
@@ -104,7 +106,7 @@ async def test_a_refusal_is_a_result_and_changes_nothing(to: str, agents: Any, c
     assert (await Runner.run(team, "again", session=session)).last_agent.name == "a"
 
 
-async def test_a_session_that_does_not_exist_is_said_to() -> None:
+async def test_a_handoff_of_an_unknown_session_raises_session_not_found() -> None:
     team, _ = team_of()
     with pytest.raises(SessionNotFound):
         await HandoffController(team, MemoryStore()).start("none", to="b")
@@ -126,7 +128,7 @@ async def test_a_target_that_fails_gives_an_idle_session_back() -> None:
     assert (await session.row()).agent == "a"
 
 
-async def test_it_can_be_left_to_a_worker() -> None:
+async def test_a_started_handoff_can_be_left_to_a_worker() -> None:
     store = MemoryStore()
     team, _ = team_of()
     session = await idle(team, store)
@@ -185,7 +187,7 @@ class Workshop:
         return asyncio.create_task(controller.start("s", to="b", by=ADA, **options))
 
 
-async def test_immediate_cancels_what_the_source_is_doing() -> None:
+async def test_an_immediate_handoff_cancels_the_running_tool() -> None:
     shop = Workshop(MemoryStore())
     running = shop.run()
     await shop.busy.wait()
@@ -199,7 +201,7 @@ async def test_immediate_cancels_what_the_source_is_doing() -> None:
     assert items.count("function_call") == items.count("function_call_output")
 
 
-async def test_graceful_waits_until_the_source_has_finished_its_step() -> None:
+async def test_a_graceful_handoff_waits_for_the_running_step() -> None:
     shop = Workshop(MemoryStore())
     running = shop.run()
     await shop.busy.wait()
@@ -213,7 +215,7 @@ async def test_graceful_waits_until_the_source_has_finished_its_step() -> None:
     assert not await shop.store.list_documents("handoff.requests")
 
 
-async def test_a_graceful_wait_that_takes_too_long_fails_and_is_recorded() -> None:
+async def test_a_graceful_handoff_that_times_out_is_recorded_as_failed() -> None:
     shop = Workshop(MemoryStore())
     running = shop.run()
     await shop.busy.wait()
@@ -228,7 +230,7 @@ async def test_a_graceful_wait_that_takes_too_long_fails_and_is_recorded() -> No
     assert (await shop.session.row()).agent == "a"
 
 
-async def test_a_refusal_while_it_runs_is_recorded_and_the_run_goes_on() -> None:
+async def test_a_handoff_refused_during_a_run_is_recorded_and_the_run_continues() -> None:
     shop = Workshop(MemoryStore(), capabilities=["sql"])
     running = shop.run()
     await shop.busy.wait()
@@ -240,7 +242,7 @@ async def test_a_refusal_while_it_runs_is_recorded_and_the_run_goes_on() -> None
     assert (await running).final_output == "a here"
 
 
-async def test_another_process_is_heard_through_the_store(tmp_path: Any) -> None:
+async def test_a_running_process_receives_a_request_of_another_process(tmp_path: Any) -> None:
     async with SqliteStore(tmp_path / "one.db") as store, SqliteStore(tmp_path / "one.db") as other:
         shop = Workshop(store)
         running = shop.run()
@@ -252,7 +254,7 @@ async def test_another_process_is_heard_through_the_store(tmp_path: Any) -> None
         assert shop.ended == ["cancelled"]
 
 
-async def test_a_request_is_withdrawn_before_anybody_took_it_up() -> None:
+async def test_a_request_can_be_cancelled_before_it_is_executed() -> None:
     shop = Workshop(MemoryStore())
     running = shop.run()
     await shop.busy.wait()
@@ -266,7 +268,7 @@ async def test_a_request_is_withdrawn_before_anybody_took_it_up() -> None:
     assert (await running).final_output == "a here"
 
 
-async def test_an_open_handoff_is_cancelled_and_given_back() -> None:
+async def test_an_open_handoff_can_be_cancelled_and_returned() -> None:
     store = MemoryStore()
     busy = asyncio.Event()
 
@@ -289,7 +291,7 @@ async def test_an_open_handoff_is_cancelled_and_given_back() -> None:
     assert (await session.row()).agent == "a"
 
 
-async def test_cancelling_what_nobody_runs_gives_it_back_too() -> None:
+async def test_a_handoff_without_a_running_process_can_be_cancelled() -> None:
     store = MemoryStore()
     team, _ = team_of()
     session = await idle(team, store)
@@ -311,7 +313,7 @@ async def test_a_settled_handoff_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("handoff_id", ["s.h9", "none.h1", "nonsense", ""])
-async def test_an_unknown_handoff_is_said_to(handoff_id: str) -> None:
+async def test_an_unknown_handoff_id_raises_handoff_not_found(handoff_id: str) -> None:
     store = MemoryStore()
     team, _ = team_of()
     await idle(team, store)
@@ -322,7 +324,7 @@ async def test_an_unknown_handoff_is_said_to(handoff_id: str) -> None:
         await controller.cancel(handoff_id)
 
 
-async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state() -> None:
+async def test_a_task_without_a_session_gets_one_with_history_and_variables() -> None:
     store = MemoryStore()
     seen: list[Any] = []
 
@@ -358,7 +360,7 @@ async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state()
 @pytest.mark.parametrize(
     ("given", "told"), [({}, 20.0), ({"timeout": 300.0}, 300.0), ({"timeout": 5.0}, 5.0)]
 )
-async def test_the_time_of_the_caller_comes_before_that_of_the_way(
+async def test_the_callers_timeout_overrides_that_of_the_edge(
     given: dict[str, float], told: float
 ) -> None:
     assert HandoffContext(task_id="t").timeout == 300
@@ -374,7 +376,7 @@ async def test_the_time_of_the_caller_comes_before_that_of_the_way(
     assert (result.status, seen) == ("completed", [told])
 
 
-async def test_a_task_that_somebody_else_has_is_not_handed_over() -> None:
+async def test_a_task_held_by_another_agent_is_not_handed_off() -> None:
     store = MemoryStore()
     team, _ = team_of()
     await idle(team, store)
@@ -410,7 +412,7 @@ async def test_a_time_that_makes_no_sense_is_refused() -> None:
 
 
 @pytest.mark.parametrize("odd", ["a\nb", "a\x1b[2J", "a\u2028b", "a\ud800", ""])
-async def test_identifiers_are_one_line_of_text(odd: str) -> None:
+async def test_identifiers_must_be_one_line_of_text(odd: str) -> None:
     team, store = team_of()[0], MemoryStore()
     controller = HandoffController(team, store)
 
@@ -458,7 +460,7 @@ async def test_handoffs_of_a_task_are_labelled_with_it() -> None:
     ]
 
 
-async def test_after_a_rollback_nobody_answers_what_nobody_asked() -> None:
+async def test_a_rolled_back_request_to_an_idle_session_leaves_nothing_to_resume() -> None:
     store = MemoryStore()
 
     def respond(request: Any) -> Any:
@@ -475,7 +477,7 @@ async def test_after_a_rollback_nobody_answers_what_nobody_asked() -> None:
     assert (await Runner.run(team, "and now?", session=session)).last_agent.name == "a"
 
 
-async def test_the_words_of_a_request_are_on_record_made_or_refused() -> None:
+async def test_reason_summary_and_context_are_recorded_for_every_request() -> None:
     store = MemoryStore()
     team, _ = team_of()
     await idle(team, store)

@@ -33,7 +33,7 @@ def using(tokens: int, answer: Any) -> Any:
     return replace(answer, usage=usage)
 
 
-async def test_an_immediate_handoff_does_not_run_the_tools_of_its_turn() -> None:
+async def test_an_immediate_handoff_skips_the_other_tools_of_the_turn() -> None:
     ran: list[str] = []
 
     @function_tool
@@ -52,7 +52,7 @@ async def test_an_immediate_handoff_does_not_run_the_tools_of_its_turn() -> None
     assert records_of(result.events)[0].policy == "immediate"
 
 
-async def test_a_graceful_handoff_finishes_the_tools_of_its_turn_first() -> None:
+async def test_a_graceful_handoff_first_runs_the_other_tools_of_the_turn() -> None:
     ran: list[str] = []
 
     @function_tool
@@ -67,7 +67,7 @@ async def test_a_graceful_handoff_finishes_the_tools_of_its_turn_first() -> None
     assert ran == ["slow"]
 
 
-async def test_a_condition_that_does_not_hold_touches_nothing() -> None:
+async def test_an_unmet_condition_refuses_the_handoff() -> None:
     model = ScriptedModel([transfer("b"), say("alone")])
     edge = handoff(Agent("b"), policy="conditional", condition="plan == 'pro'")
     a = Agent("a", model=model, handoffs=[edge])
@@ -79,7 +79,7 @@ async def test_a_condition_that_does_not_hold_touches_nothing() -> None:
     assert result.last_agent is a
 
 
-async def test_a_condition_that_holds_lets_the_handoff_happen() -> None:
+async def test_a_met_condition_allows_the_handoff() -> None:
     async def code(ctx: CodeContext[Any]) -> Any:
         ctx.set("plan", "pro")
         return ctx.hand_off("b")
@@ -90,7 +90,7 @@ async def test_a_condition_that_holds_lets_the_handoff_happen() -> None:
     assert (await Runner.run(a, "hi")).last_agent is b
 
 
-async def test_a_conditional_offer_is_shown_while_its_condition_holds() -> None:
+async def test_a_conditional_handoff_is_offered_only_while_its_condition_holds() -> None:
     @function_tool
     def upgrade(ctx: RunContextWrapper[Any]) -> str:
         ctx.set("plan", "pro")
@@ -129,7 +129,7 @@ def confirmed() -> tuple[Agent[Any], ScriptedModel]:
     return Agent("a", model=model, handoffs=[handoff(b, confirm=True)]), model
 
 
-async def test_a_person_who_agrees_lets_it_happen() -> None:
+async def test_an_approved_handoff_happens() -> None:
     a, _ = confirmed()
     person = Person(Approval(approved=True, by="ada"))
     result = await Runner.run(a, "hi", run_config=RunConfig(approver=person))
@@ -139,7 +139,7 @@ async def test_a_person_who_agrees_lets_it_happen() -> None:
     assert [event.type for event in result.events].count("tool_confirmation") == 1
 
 
-async def test_a_person_who_refuses_keeps_it_where_it_is() -> None:
+async def test_a_handoff_that_is_not_approved_stays_with_the_source() -> None:
     a, model = confirmed()
     person = Person(Approval(approved=False, by="ada", reason="not on my watch"))
     result = await Runner.run(a, "hi", run_config=RunConfig(approver=person))
@@ -149,7 +149,7 @@ async def test_a_person_who_refuses_keeps_it_where_it_is() -> None:
     assert "not on my watch" in model.calls[1].input[-1]["output"]
 
 
-async def test_without_anybody_to_ask_it_is_not_made() -> None:
+async def test_a_handoff_that_needs_approval_fails_without_an_approver() -> None:
     a, _ = confirmed()
     result = await Runner.run(a, "hi")
     assert [record.code for record in records_of(result.events)] == ["NOT_APPROVED"]
@@ -213,7 +213,7 @@ async def test_a_budget_never_widens_what_is_left() -> None:
     assert (await session.row()).cursor["bu"]["tokens"] == 35
 
 
-async def test_an_open_handoff_is_undone_when_its_budget_is_used_up() -> None:
+async def test_an_exceeded_budget_rolls_back_an_open_handoff() -> None:
     model = ScriptedModel(
         [using(10, transfer("b")), using(60, call("look")), using(1, say("a does it"))]
     )
@@ -292,7 +292,7 @@ async def test_after_a_rollback_the_source_has_its_own_tools_again() -> None:
     assert "to" not in (await session.row()).cursor
 
 
-async def test_a_target_that_does_not_take_over_in_time_gives_it_back() -> None:
+async def test_a_target_that_exceeds_the_handoff_timeout_returns_control() -> None:
     model = ScriptedModel(
         respond=lambda r: (
             hang()
@@ -310,7 +310,7 @@ async def test_a_target_that_does_not_take_over_in_time_gives_it_back() -> None:
     assert result.final_output == "a again"
 
 
-async def test_a_code_agent_that_hangs_is_cut_short_too() -> None:
+async def test_a_code_agent_that_exceeds_the_handoff_timeout_is_cancelled() -> None:
     async def sleep_for_ever(ctx: CodeContext[Any]) -> str:
         import asyncio
 
@@ -340,7 +340,7 @@ def test_terms_that_make_no_sense_are_refused(fields: dict[str, Any], problem: s
 
 
 @pytest.mark.parametrize("budget", [{"tokens": 0}, {"seconds": -1}, {"money": float("inf")}])
-def test_a_budget_is_made_of_numbers_above_zero(budget: dict[str, Any]) -> None:
+def test_budget_values_must_be_positive_numbers(budget: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="must be a (whole )?number (above 0|of 1 or more)"):
         Budget(**budget)
 
@@ -357,7 +357,7 @@ async def test_a_function_can_be_the_target() -> None:
     assert "Close the ticket." in model.calls[0].tools[0].description
 
 
-async def test_waiting_for_a_person_does_not_use_up_the_handoffs_time() -> None:
+async def test_waiting_for_approval_does_not_use_the_handoffs_time_limit() -> None:
     clock = ManualClock()
 
     class Slow:
@@ -371,7 +371,7 @@ async def test_waiting_for_a_person_does_not_use_up_the_handoffs_time() -> None:
     assert result.last_agent.name == "b"
 
 
-async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -> None:
+async def test_an_input_filter_also_masks_the_handoff_context() -> None:
     model = ScriptedModel(
         [transfer("b", reason="refund", context="card 4111 1111 1111 1111"), say("from b")]
     )
@@ -383,7 +383,7 @@ async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -
     assert "refund" in seen
 
 
-async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_triggers() -> None:
+async def test_a_request_prefers_an_edge_without_a_trigger() -> None:
     from ekiden.core.handoffs import HandoffTrigger
     from ekiden.handoff.requests import edge_between
 
@@ -411,7 +411,7 @@ async def test_without_a_trigger_or_a_condition_the_model_decides(when: Any) -> 
     assert (result.last_agent.name, result.final_output) == ("target", "mine")
 
 
-def test_the_names_that_users_bring_mean_the_same() -> None:
+def test_option_names_of_other_sdks_mean_the_same() -> None:
     @function_tool(needs_approval=True, tool_description="Pay a bill.")
     def pay() -> str:
         return "paid"

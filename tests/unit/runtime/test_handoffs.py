@@ -25,7 +25,7 @@ def pair(model: ScriptedModel, **options: Any) -> tuple[Agent[Any], Agent[Any]]:
     return Agent("a", model=model, handoffs=[handoff(b, **options)]), b
 
 
-async def test_the_target_sees_the_conversation_and_what_it_was_handed() -> None:
+async def test_the_target_sees_the_conversation_and_the_handoff_reason() -> None:
     with ScriptedModel([transfer("b", reason="an invoice"), say("b here")]) as model:
         a, _ = pair(model)
         result = await Runner.run(a, "hi")
@@ -64,7 +64,7 @@ async def test_the_next_message_goes_to_the_agent_that_has_the_conversation() ->
     assert len(model.calls[2].input) == 5
 
 
-async def test_only_the_first_of_several_transfers_of_a_turn_is_made() -> None:
+async def test_only_the_first_of_several_transfers_in_a_turn_happens() -> None:
     model = ScriptedModel([[transfer("b"), transfer("c")], say("ok")])
     b, c = Agent("b", model=model), Agent("c", model=model)
     result = await Runner.run(Agent("a", model=model, handoffs=[b, c]), "hi")
@@ -76,7 +76,7 @@ async def test_only_the_first_of_several_transfers_of_a_turn_is_made() -> None:
     assert made.details["requested"] == ["transfer_to_b", "transfer_to_c"]
 
 
-async def test_tools_of_the_turn_run_before_the_transfer() -> None:
+async def test_tools_of_a_turn_run_before_the_transfer() -> None:
     ran: list[str] = []
 
     @function_tool
@@ -91,7 +91,7 @@ async def test_tools_of_the_turn_run_before_the_transfer() -> None:
     assert result.last_agent is b
 
 
-async def test_a_transfer_to_somebody_unknown_is_told_to_the_model() -> None:
+async def test_a_transfer_to_an_unknown_agent_is_reported_to_the_model() -> None:
     with ScriptedModel([transfer("transfer_to_nobody"), say("I stay")]) as model:
         a, _ = pair(model)
         result = await Runner.run(a, "hi")
@@ -103,7 +103,7 @@ class Escalation(BaseModel):
     severity: int
 
 
-async def test_bad_arguments_are_told_to_the_model_and_nothing_moves() -> None:
+async def test_invalid_handoff_arguments_are_reported_and_the_source_continues() -> None:
     taken: list[int] = []
 
     def on_handoff(ctx: RunContextWrapper[Any], data: Escalation) -> None:
@@ -160,7 +160,7 @@ async def test_a_target_that_fails_later_fails_the_run() -> None:
         await Runner.run(a, "hi")
 
 
-async def test_a_target_that_keeps_failing_fails_the_run_at_the_source() -> None:
+async def test_a_target_that_keeps_failing_fails_the_run_with_control_at_the_source() -> None:
     b = Agent("b", model=ScriptedModel([fail(ValueError("dead"))] * 2))
     a = Agent("a", model=ScriptedModel([transfer("b")] * 2), handoffs=[b])
     session = Session(store=MemoryStore())
@@ -188,7 +188,7 @@ async def test_a_filter_decides_what_the_target_sees_and_the_session_keeps_every
     assert [item.get("role") for item in model.calls[3].input] == ["user", "assistant", "user"]
 
 
-async def test_the_runs_filter_applies_where_the_handoff_has_none() -> None:
+async def test_the_runs_filter_applies_to_a_handoff_without_a_filter() -> None:
     seen: list[HandoffInputData] = []
 
     async def spy(data: HandoffInputData) -> HandoffInputData:
@@ -252,7 +252,7 @@ async def test_without_the_context_the_target_sees_only_the_request() -> None:
     assert "my request" in str(model.calls[2].input)
 
 
-async def test_a_handoff_that_gives_no_agent_is_a_user_error() -> None:
+async def test_a_handoff_that_returns_no_agent_is_a_user_error() -> None:
     async def invoke(ctx: RunContextWrapper[Any], arguments: str) -> str:
         return "b"
 
@@ -286,7 +286,7 @@ async def test_hooks_of_the_run_and_of_the_source_learn_of_the_handoff() -> None
     assert sorted(told) == [("agent", "a", "b"), ("run", "a", "b")]
 
 
-async def test_a_hook_that_raises_is_the_reason_why_a_handoff_is_not_made() -> None:
+async def test_a_failing_handoff_hook_refuses_the_handoff() -> None:
     class Own(AgentHooks[Any]):
         async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
             raise RuntimeError("not today")
@@ -319,7 +319,7 @@ async def test_a_long_relay_is_made_of_single_handoffs() -> None:
     assert result.last_agent is a
 
 
-async def test_the_request_stays_when_the_context_is_left_out_twice() -> None:
+async def test_the_user_request_stays_after_two_handoffs_without_context() -> None:
     model = ScriptedModel([transfer("b"), transfer("a"), say("ok")])
     a, b = Agent("a", model=model), Agent("b", model=model)
     for agent, other in ((a, b), (b, a)):

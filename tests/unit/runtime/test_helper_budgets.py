@@ -89,7 +89,7 @@ def supervised() -> Agent[Any]:
     ],
     ids=["ask", "nested", "as_tool", "supervisor"],
 )
-async def test_helpers_go_on_where_they_were_when_the_limit_they_reached_is_raised(
+async def test_agent_tools_continue_where_they_stopped_after_a_limit_is_raised(
     make: Any, answer: str, calls: int
 ) -> None:
     team, session = make(), Session("s", store=MemoryStore())
@@ -126,7 +126,7 @@ class OwnModel:
 
 
 @pytest.mark.parametrize("priced", ["house", "mine:house"])
-async def test_the_usage_and_the_report_tell_the_same_cost_of_the_users_own_model(
+async def test_usage_and_cost_report_agree_on_the_cost_of_a_custom_model(
     priced: str,
 ) -> None:
     session, prices = Session("s", store=MemoryStore()), {priced: Price(input=2.0, output=1.0)}
@@ -137,7 +137,7 @@ async def test_the_usage_and_the_report_tell_the_same_cost_of_the_users_own_mode
     assert report.lines[0].key == {"agent": "a", "model": "house"}
 
 
-async def test_who_has_a_model_without_a_name_is_told_how_to_give_it_a_price() -> None:
+async def test_a_model_without_a_name_is_refused_with_advice_on_pricing() -> None:
     class Nameless:
         async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             yield ModelResponse(output=[assistant_message("x")], usage=Usage(requests=1))
@@ -165,7 +165,7 @@ async def test_an_unknown_price_in_a_helper_is_told_to_the_user_and_not_to_a_mod
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "9", True])
-def test_limits_and_prices_that_would_never_stop_anything_are_refused(value: Any) -> None:
+def test_infinite_or_negative_limits_and_prices_are_refused(value: Any) -> None:
     for name in ("turns", "depth", "tokens", "seconds", "money", "calls"):
         with pytest.raises(UserError, match=name):
             Limits(**{name: value})

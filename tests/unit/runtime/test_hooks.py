@@ -47,7 +47,7 @@ class Everything(RunHooks[Any]):
         self.told.append(f"used {result}")
 
 
-async def test_hooks_are_told_everything_in_order() -> None:
+async def test_run_hooks_are_called_in_order() -> None:
     hooks = Everything()
     model = ScriptedModel([call("look", call_id="c1"), say("ok")])
     agent = Agent("a", instructions="Be.", model=model, tools=[look])
@@ -64,7 +64,7 @@ async def test_hooks_are_told_everything_in_order() -> None:
     ]
 
 
-async def test_the_defaults_do_nothing() -> None:
+async def test_the_default_hooks_do_nothing() -> None:
     model = ScriptedModel([call("look"), say("ok")])
     agent = Agent("a", model=model, tools=[look], hooks=AgentHooks())
     assert (await Runner.run(agent, "hi", hooks=RunHooks())).final_output == "ok"

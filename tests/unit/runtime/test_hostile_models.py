@@ -76,7 +76,7 @@ def a_call(**fields: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_an_answer_that_is_none_fails_the_run_and_is_not_stored(
+async def test_an_invalid_model_answer_fails_the_run_and_is_not_stored(
     output: Any, kind: str, tmp_path: Path
 ) -> None:
     store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "a.db")
@@ -92,18 +92,18 @@ async def test_an_answer_that_is_none_fails_the_run_and_is_not_stored(
 
 
 @pytest.mark.parametrize("call_id", [..., None, "", ["x"], 7])
-async def test_a_call_without_a_usable_id_is_given_one(call_id: Any) -> None:
+async def test_a_call_without_a_valid_id_gets_a_generated_id(call_id: Any) -> None:
     result = await run_raw([a_call(call_id=call_id)])
     made, answered = (item["call_id"] for item in result.to_input_list()[1:3])
     assert made == answered == "call_1_1_m_0"
 
 
-async def test_arguments_that_are_an_object_are_made_text() -> None:
+async def test_call_arguments_given_as_an_object_are_stored_as_text() -> None:
     result = await run_raw([a_call(arguments={"a": 1})])
     assert result.to_input_list()[1]["arguments"] == '{"a":1}'
 
 
-async def test_an_id_that_comes_again_is_replaced() -> None:
+async def test_a_repeated_call_id_is_replaced() -> None:
     model = Raw([a_call()], [a_call()], [a_call(), a_call()])
     result = await Runner.run(Agent("a", model=model, tools=[ping]), "hi")
     ids = [item["call_id"] for item in result.to_input_list() if item.get("name")]
@@ -113,7 +113,7 @@ async def test_an_id_that_comes_again_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"reason": NaN}', "[" * 50_000, "{", "null", "[]"])
-async def test_arguments_of_a_transfer_may_be_anything(arguments: str) -> None:
+async def test_a_transfer_accepts_any_arguments(arguments: str) -> None:
     b = Agent("b", model=Raw())
     model = Raw([a_call(name="transfer_to_b", arguments=arguments)])
     result = await Runner.run(Agent("a", model=model, handoffs=[b]), "hi")
@@ -161,7 +161,7 @@ async def test_input_that_cannot_be_used_is_refused_before_anything_is_stored(ba
         await session.row()
 
 
-async def test_the_callers_own_items_are_not_kept() -> None:
+async def test_stored_items_are_copies_of_the_callers_items() -> None:
     session = Session("s", store=MemoryStore())
     agent = Agent("a", model=Raw())
     message = {"role": "user", "content": "one"}
@@ -170,7 +170,7 @@ async def test_the_callers_own_items_are_not_kept() -> None:
     assert (await session.get_items())[0]["content"] == "one"
 
 
-async def test_a_tool_that_cancels_itself_fails_and_does_not_cancel_the_run() -> None:
+async def test_a_tool_that_cancels_itself_fails_without_cancelling_the_run() -> None:
     @function_tool
     async def odd() -> str:
         task = asyncio.create_task(asyncio.sleep(9))
@@ -194,7 +194,7 @@ async def test_code_that_cancels_itself_or_exits_fails_the_run(error: BaseExcept
     assert (await session.row()).outcome == "failed"
 
 
-async def test_an_exception_that_cannot_describe_itself_is_stored_all_the_same() -> None:
+async def test_an_exception_whose_str_fails_is_stored() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -208,7 +208,7 @@ async def test_an_exception_that_cannot_describe_itself_is_stored_all_the_same()
     assert (await session.events())[-1].error == "Mute: (it cannot be shown)"
 
 
-async def test_a_filter_that_gives_what_cannot_be_stored_fails_the_run(tmp_path: Path) -> None:
+async def test_a_filter_result_that_cannot_be_stored_fails_the_run(tmp_path: Path) -> None:
     def spoil(data: Any) -> Any:
         return data.clone(input_history=({"role": "user", "content": object()},))
 
@@ -256,7 +256,7 @@ any_outputs = st.lists(st.lists(any_item, max_size=3) | json_values, min_size=1,
 
 @settings(deadline=None)
 @given(first=any_outputs, second=any_outputs, filtered=st.booleans(), on_disk=st.booleans())
-def test_whatever_models_say_the_session_can_be_used_afterwards(
+def test_a_session_stays_usable_after_any_model_output(
     first: list[Any], second: list[Any], filtered: bool, on_disk: bool
 ) -> None:
     async def play(store: Store) -> None:

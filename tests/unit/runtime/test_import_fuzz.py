@@ -184,16 +184,16 @@ async def fuzz(seed: int, many: int) -> int:
     return accepted
 
 
-async def test_every_document_of_ours_can_be_used() -> None:
+async def test_every_exported_document_can_be_imported_and_used() -> None:
     for team, document in await documents():
         assert await use(team, document)
 
 
-async def test_whatever_is_accepted_can_be_used() -> None:
+async def test_every_accepted_document_can_be_used() -> None:
     assert await fuzz(seed=7, many=80) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-async def test_whatever_of_very_many_is_accepted_can_be_used(seed: int) -> None:
+async def test_every_accepted_document_of_a_large_sample_can_be_used(seed: int) -> None:
     assert await fuzz(seed=seed, many=1_000) > 100

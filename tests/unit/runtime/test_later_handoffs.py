@@ -49,7 +49,7 @@ class Relay:
         return [text_of(item) for item in self.model.calls[-1].input]
 
 
-async def test_what_a_later_handoff_of_a_task_brings_is_added_to_it() -> None:
+async def test_a_later_handoff_adds_its_history_and_state_to_the_task() -> None:
     relay = Relay()
     await relay.hand("a", "b", "one", task_state={"n": 1, "x": 1})
     second = await relay.hand(
@@ -73,7 +73,7 @@ async def test_what_a_later_handoff_of_a_task_brings_is_added_to_it() -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_a_rollback_takes_back_what_the_handoff_brought(is_first: bool) -> None:
+async def test_a_rollback_removes_the_history_and_state_of_the_handoff(is_first: bool) -> None:
     relay = Relay(
         answer=lambda request: fail(ValueError("dead")) if request.agent == "c" else say("b here")
     )
@@ -94,7 +94,7 @@ async def test_a_rollback_takes_back_what_the_handoff_brought(is_first: bool) ->
     assert "The handoff to c was made without a call of yours" in notice
 
 
-async def test_a_session_can_go_back_to_before_a_handoff_and_what_it_brought() -> None:
+async def test_a_session_can_be_rewound_to_before_a_handoff_and_its_history() -> None:
     relay = Relay(back=True)
     for source, target, n in (("a", "b", 1), ("b", "a", 2), ("a", "b", 3)):
         await relay.hand(source, target, f"no {n}", task_state={"n": n}, metadata=CAME_FROM)
@@ -108,7 +108,7 @@ async def test_a_session_can_go_back_to_before_a_handoff_and_what_it_brought() -
     assert relay.seen() == ["no 1", "b here", "no 2", "a here", "again"]
 
 
-async def test_depth_and_cycles_are_counted_until_the_next_message() -> None:
+async def test_depth_and_cycles_are_counted_until_the_next_user_message() -> None:
     relay = Relay()
     await relay.hand("a", "b", "hi")
     assert ended(await relay.hand("b", "a", "back")) == ("failed", "CIRCULAR_HANDOFF")
@@ -127,7 +127,9 @@ async def test_depth_and_cycles_are_counted_until_the_next_message() -> None:
         (["user", "x", "a"], None),
     ],
 )
-async def test_the_chain_of_the_caller_counts(chain: list[str], code: str | None) -> None:
+async def test_the_callers_handoff_chain_counts_towards_depth_and_cycles(
+    chain: list[str], code: str | None
+) -> None:
     relay = Relay()
     result = await relay.hand("a", "b", metadata={"handoff_chain": chain})
     assert ended(result)[1] == code
@@ -143,7 +145,7 @@ async def test_the_chain_of_the_caller_counts(chain: list[str], code: str | None
         ({"metadata": {"handoff_chain": "a"}}, "has the names of agents"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_before_anything_happens(
+async def test_an_invalid_request_field_is_refused_before_anything_happens(
     field: Any, told: str
 ) -> None:
     relay = Relay()

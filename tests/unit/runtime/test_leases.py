@@ -62,7 +62,7 @@ async def test_a_store_that_is_away_for_a_moment_is_asked_again() -> None:
     assert store.renewals >= 3
 
 
-async def test_a_lost_lease_ends_the_run_although_the_model_still_thinks() -> None:
+async def test_a_lost_lease_ends_the_run_during_a_model_call() -> None:
     store = SharedStore()
     model = ScriptedModel([hang()])
     session = Session("s", store=store)
@@ -77,7 +77,7 @@ async def test_a_lost_lease_ends_the_run_although_the_model_still_thinks() -> No
     assert (await session.row()).owner == "another"
 
 
-async def test_a_keeper_is_shared_and_goes_when_nothing_is_held() -> None:
+async def test_all_runs_of_a_store_share_one_lease_keeper_until_they_end() -> None:
     store = SharedStore()
     model = ScriptedModel([hang(), hang()])
     agent: Agent[Any] = Agent("a", model=model)
@@ -94,7 +94,7 @@ async def test_a_keeper_is_shared_and_goes_when_nothing_is_held() -> None:
     assert keeper_of(store) is not keeper
 
 
-def test_a_process_has_one_name() -> None:
+def test_a_process_keeps_one_owner_name() -> None:
     assert owner_name() == owner_name()
 
 
@@ -111,7 +111,7 @@ class SlowToAnswer(SharedStore):
                     await asyncio.sleep(0)
 
 
-async def test_a_run_that_gave_its_lease_up_has_not_lost_it() -> None:
+async def test_a_run_that_released_its_lease_does_not_report_it_lost() -> None:
     agent: Agent[Any] = Agent("a", model=ScriptedModel([say("ok")]))
     session = Session("s", store=SlowToAnswer())
     result = await Runner.run(agent, "hi", session=session, run_config=QUICK)
@@ -124,7 +124,7 @@ async def claimed(store: MemoryStore, name: str, lease_s: float) -> Claim:
     return claim
 
 
-async def test_whoever_lost_a_lease_is_not_cancelled_any_more() -> None:
+async def test_a_task_that_lost_its_lease_is_no_longer_marked_as_cancelling() -> None:
     store = SharedStore()
     claim = await claimed(store, "s", QUICK.lease_s)
     task = asyncio.current_task()
@@ -135,7 +135,7 @@ async def test_whoever_lost_a_lease_is_not_cancelled_any_more() -> None:
     assert task.cancelling() == 0
 
 
-async def test_the_loss_of_a_lease_does_not_cancel_whoever_reads_the_stream() -> None:
+async def test_a_lost_lease_does_not_cancel_the_reader_of_the_stream() -> None:
     store = SharedStore()
     session = Session("s", store=store)
     agent: Agent[Any] = Agent("a", model=ScriptedModel([say("ok")]))
@@ -154,7 +154,7 @@ async def test_the_loss_of_a_lease_does_not_cancel_whoever_reads_the_stream() ->
     assert seen == ["Event"]
 
 
-async def test_the_shortest_lease_says_how_often_all_are_renewed() -> None:
+async def test_the_shortest_lease_sets_the_renewal_interval() -> None:
     store = SharedStore()
     long, short = await claimed(store, "long", 3600), await claimed(store, "short", QUICK.lease_s)
     keeper = keeper_of(store)
@@ -163,7 +163,7 @@ async def test_the_shortest_lease_says_how_often_all_are_renewed() -> None:
             await store.renewed.wait()
 
 
-async def test_whoever_claims_a_session_again_takes_it_from_its_own_process_at_once() -> None:
+async def test_a_new_claim_in_the_same_process_ends_the_older_hold_at_once() -> None:
     store = SharedStore()
     keeper = keeper_of(store)
     with keeper.hold(await claimed(store, "s", 30)) as older:
@@ -175,7 +175,7 @@ async def test_whoever_claims_a_session_again_takes_it_from_its_own_process_at_o
     assert store.renewals == 0
 
 
-async def test_a_session_is_taken_from_its_last_claim_though_an_older_one_ended_meanwhile() -> None:
+async def test_a_new_claim_ends_the_latest_hold_even_if_an_older_one_ended() -> None:
     store = SharedStore()
     keeper = keeper_of(store)
     claims = []
@@ -189,7 +189,7 @@ async def test_a_session_is_taken_from_its_last_claim_though_an_older_one_ended_
             assert not third.lost
 
 
-async def test_sessions_are_not_taken_from_each_other() -> None:
+async def test_holds_of_different_sessions_do_not_end_each_other() -> None:
     store = SharedStore()
     keeper = keeper_of(store)
     one, other = await claimed(store, "one", 30), await claimed(store, "other", 30)

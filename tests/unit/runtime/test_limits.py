@@ -77,7 +77,7 @@ async def test_the_limit_of_seconds_cuts_a_model_call_short() -> None:
     assert result.outcome.limit == "seconds"
 
 
-async def test_at_the_limit_of_depth_the_model_is_told_and_keeps_the_conversation() -> None:
+async def test_a_handoff_at_the_depth_limit_is_reported_and_the_source_continues() -> None:
     model = ScriptedModel([transfer("b"), say("I do it myself")])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b])
@@ -148,7 +148,7 @@ async def test_a_limit_of_seconds_hides_no_commit_that_failed() -> None:
     assert (await Runner.resume(agent, session)).final_output == "ok"
 
 
-async def test_a_run_whose_end_is_stored_in_time_is_done() -> None:
+async def test_a_run_that_stores_its_end_within_the_limit_is_done() -> None:
     store = SlowToSay()
 
     async def work(ctx: CodeContext[Any]) -> str:
@@ -175,7 +175,7 @@ async def test_time_worked_is_stored_with_every_step() -> None:
     await Runner.run(agent, "hi", session=session, run_config=RunConfig(clock=clock))
 
 
-async def test_tokens_count_although_the_provider_gives_no_total_and_no_requests() -> None:
+async def test_tokens_count_when_the_provider_reports_no_total() -> None:
     used = Usage(input_tokens=50, output_tokens=40)
     model = ScriptedModel([call("shout", text="a")] * 3, usage=used)
     session = Session(store=MemoryStore())
@@ -196,7 +196,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         RunConfig(**wrong)
 
 
-async def test_things_of_the_wrong_kind_are_refused_with_their_name() -> None:
+async def test_arguments_of_the_wrong_type_are_refused_with_their_name() -> None:
     agent = Agent("desk", model=ScriptedModel())
     anything: Any = {}
     with pytest.raises(UserError, match="run_config must be a RunConfig, not dict"):
@@ -205,7 +205,7 @@ async def test_things_of_the_wrong_kind_are_refused_with_their_name() -> None:
         await Runner.run(agent, "hi", session=anything or "id")
 
 
-async def test_limits_that_a_run_is_given_hold_for_whoever_takes_it_up() -> None:
+async def test_limits_given_at_submission_apply_in_the_worker() -> None:
     store = MemoryStore()
     model = ScriptedModel([call("shout", text="a"), say("2")])
     agent = Agent("a", model=model, tools=[shout])

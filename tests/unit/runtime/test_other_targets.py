@@ -27,7 +27,7 @@ def team_of(runner: ScriptedRunner, *answers: Any, **terms: Any) -> tuple[Agent[
     return Agent("a", model=model, handoffs=[handoff(far, **terms)]), far
 
 
-async def test_a_task_is_done_elsewhere_and_its_answer_is_the_runs() -> None:
+async def test_a_remote_agents_answer_becomes_the_runs_answer() -> None:
     reply = AgentReply(
         text="42",
         items=[assistant_message("thinking")],
@@ -53,7 +53,7 @@ async def test_a_task_is_done_elsewhere_and_its_answer_is_the_runs() -> None:
     assert record.status == "completed"
 
 
-async def test_a_task_that_is_declined_elsewhere_comes_back() -> None:
+async def test_a_task_declined_by_a_remote_agent_returns_to_the_source() -> None:
     a, _ = team_of(ScriptedRunner([AgentReply(declined="closed on Sundays")]), say("a does it"))
     result = await Runner.run(a, "hi")
     assert result.final_output == "a does it"
@@ -80,7 +80,7 @@ async def test_a_runner_may_hand_the_task_on() -> None:
     assert [record.reason for record in records_of(result.events)] == ["too hard", "not mine"]
 
 
-async def test_a_runner_may_not_hand_to_whom_it_likes() -> None:
+async def test_a_runner_may_hand_off_only_along_declared_edges() -> None:
     a, _ = team_of(ScriptedRunner([AgentReply(hand_to="b")]), say("a does it"))
     result = await Runner.run(a, "hi")
     assert result.final_output == "a does it"
@@ -88,7 +88,7 @@ async def test_a_runner_may_not_hand_to_whom_it_likes() -> None:
     assert record.code == "PERMISSION_DENIED"
 
 
-async def test_a_runner_that_gives_something_else_is_a_fault_of_the_team() -> None:
+async def test_a_runner_that_returns_no_agent_reply_is_a_user_error() -> None:
     class Odd:
         async def run_task(self, task: RemoteTask) -> Any:
             return "a text"
@@ -112,7 +112,7 @@ def people_team(*answers: Any) -> Agent[Any]:
     return Agent("a", model=model, handoffs=[person("support", description="Humans.")])
 
 
-async def test_what_people_are_handed_waits_for_them() -> None:
+async def test_a_handoff_to_people_waits_in_the_inbox() -> None:
     a = people_team()
     session = Session("s", store=MemoryStore())
     result = await Runner.run(a, "hi", session=session)
@@ -128,7 +128,7 @@ async def test_what_people_are_handed_waits_for_them() -> None:
     assert record.status == "completed"
 
 
-async def test_a_further_message_waits_with_the_rest() -> None:
+async def test_a_further_message_joins_the_conversation_that_waits_for_people() -> None:
     a = people_team()
     session = Session("s", store=MemoryStore())
     await Runner.run(a, "hi", session=session)
@@ -144,7 +144,7 @@ def test_a_person_needs_a_role(role: Any) -> None:
         person(role)
 
 
-async def test_people_are_asked_anew_when_a_run_is_resumed_whose_item_was_cancelled() -> None:
+async def test_resuming_after_a_cancelled_inbox_item_posts_a_new_item() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     team = Team(people_team())
@@ -167,7 +167,7 @@ async def test_people_are_asked_anew_when_a_run_is_resumed_whose_item_was_cancel
 
 
 @pytest.mark.parametrize("gives_back", [False, True])
-async def test_people_may_answer_though_a_process_that_died_withdrew_the_item(
+async def test_a_person_may_answer_after_a_crashed_process_cancelled_the_item(
     gives_back: bool,
 ) -> None:
     class Dead(BaseException):

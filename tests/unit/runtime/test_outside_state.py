@@ -37,7 +37,7 @@ async def begun(store: Any) -> Session:
     return session
 
 
-async def test_a_change_is_stored_and_told_with_who_made_it(store: Any) -> None:
+async def test_a_change_is_stored_and_recorded_with_its_author(store: Any) -> None:
     async with store:
         session = await begun(store)
         version = await update_state(
@@ -54,7 +54,7 @@ async def test_a_change_is_stored_and_told_with_who_made_it(store: Any) -> None:
         assert await do(lambda ctx: dict(ctx.variables), session) == {"tier": "gold"}
 
 
-async def test_a_change_of_what_somebody_else_changed_is_refused(store: Any) -> None:
+async def test_a_change_based_on_a_stale_version_is_refused(store: Any) -> None:
     async with store:
         session = await begun(store)
         seen = (await session.state()).version
@@ -67,7 +67,7 @@ async def test_a_change_of_what_somebody_else_changed_is_refused(store: Any) -> 
         assert await update_state(store, "s", {}, delete=["tier"], expected_version=now) > now
 
 
-async def test_messages_alone_make_nothing_stale() -> None:
+async def test_messages_without_state_changes_do_not_make_a_version_stale() -> None:
     store = MemoryStore()
     session = await begun(store)
     seen = (await session.state()).version
@@ -75,7 +75,7 @@ async def test_messages_alone_make_nothing_stale() -> None:
     assert await update_state(store, "s", {"x": 1}, expected_version=seen) > seen
 
 
-async def test_of_two_who_saw_the_same_one_comes_through() -> None:
+async def test_of_concurrent_changes_with_one_expected_version_one_succeeds() -> None:
     store = MemoryStore()
     session = await begun(store)
     seen = (await session.state()).version
@@ -87,7 +87,7 @@ async def test_of_two_who_saw_the_same_one_comes_through() -> None:
     assert sum(isinstance(each, StaleState) for each in done) == 4
 
 
-async def test_what_is_so_already_is_no_change() -> None:
+async def test_setting_an_equal_value_is_not_a_change() -> None:
     store = MemoryStore()
     session = await begun(store)
     state = await session.state()
@@ -96,7 +96,7 @@ async def test_what_is_so_already_is_no_change() -> None:
     assert (await session.row()).owner is None
 
 
-async def test_a_session_that_is_run_is_waited_for_or_not() -> None:
+async def test_a_change_waits_for_a_running_session_or_is_refused() -> None:
     store = MemoryStore()
     running, go_on = asyncio.Event(), asyncio.Event()
 
@@ -118,7 +118,7 @@ async def test_a_session_that_is_run_is_waited_for_or_not() -> None:
     assert (await session.row()).variables == {"by run": 1, "x": 1}
 
 
-async def test_a_session_that_waits_for_people_can_be_changed_and_goes_on_waiting() -> None:
+async def test_a_session_waiting_for_people_can_be_changed_and_keeps_waiting() -> None:
     store = MemoryStore()
 
     async def asks(ctx: CodeContext[Any]) -> str:
@@ -153,7 +153,7 @@ async def test_a_session_that_waits_for_people_can_be_changed_and_goes_on_waitin
         ({"x": 1}, [], "b" * 201),
     ],
 )
-async def test_what_cannot_be_is_refused_and_changes_nothing(
+async def test_an_invalid_change_is_refused_and_nothing_changes(
     changes: Any, delete: list[str], by: str
 ) -> None:
     store = MemoryStore()
@@ -171,12 +171,12 @@ async def test_too_many_variables_are_refused() -> None:
         await update_state(store, "s", {f"x{n}": n for n in range(1000)})
 
 
-async def test_there_is_nothing_to_change_in_a_session_that_is_not_there() -> None:
+async def test_changing_an_unknown_session_raises_session_not_found() -> None:
     with pytest.raises(SessionNotFound):
         await update_state(MemoryStore(), "s", {"x": 1})
 
 
-async def test_what_people_changed_under_a_handoff_stays_when_that_is_undone() -> None:
+async def test_variables_changed_from_outside_survive_a_rollback() -> None:
     store = MemoryStore()
 
     @function_tool
@@ -209,7 +209,7 @@ async def test_what_people_changed_under_a_handoff_stays_when_that_is_undone() -
     assert (await session.row()).variables == {"colour": "blue", "note": "by a person"}
 
 
-async def test_variables_of_users_have_versions_of_their_own(store: Any) -> None:
+async def test_user_variables_are_versioned_separately(store: Any) -> None:
     async with store:
         assert await shared_state(store, "user", "ada") == {}
         first = await update_shared_state(store, "user", "ada", {"a": 1, "b": 2}, by="bob")
@@ -227,7 +227,7 @@ async def test_variables_of_users_have_versions_of_their_own(store: Any) -> None
         assert await shared_state(store, "app", "ada") == {}
 
 
-async def test_a_variable_that_was_deleted_and_made_again_is_another_one(store: Any) -> None:
+async def test_a_recreated_variable_gets_a_new_version(store: Any) -> None:
     async with store:
         await update_shared_state(store, "app", "shop", {"x": "first"}, expected={"x": 0})
         await update_shared_state(store, "app", "shop", {}, delete=["x"])
@@ -286,7 +286,7 @@ async def test_a_version_of_a_session_that_cannot_be_is_refused(expected: Any) -
         await update_state(store, "s", {"tier": "gold"}, expected_version=expected)
 
 
-async def test_a_version_that_nobody_has_seen_is_stale() -> None:
+async def test_an_expected_version_that_never_existed_is_stale() -> None:
     store = MemoryStore()
     session = await begun(store)
     seen = (await session.state()).version
@@ -296,7 +296,7 @@ async def test_a_version_that_nobody_has_seen_is_stale() -> None:
     await update_state(store, "s", {"tier": "gold"}, expected_version=seen)
 
 
-async def test_more_variables_than_fit_are_refused() -> None:
+async def test_a_user_with_the_maximum_number_of_variables_cannot_add_more() -> None:
     store = MemoryStore()
     many = {f"x{n}": n for n in range(1000)}
     await update_shared_state(store, "user", "ada", many)
@@ -305,7 +305,7 @@ async def test_more_variables_than_fit_are_refused() -> None:
     assert await do(lambda ctx: len(ctx.variables), of(store, "s", "ada")) == 1000
 
 
-async def test_the_code_of_agents_cannot_reach_anybodys_state_from_outside() -> None:
+async def test_agent_code_cannot_change_state_from_outside_its_session() -> None:
     store = MemoryStore()
     await begun(store)
     with acting_as("spy"):
@@ -317,7 +317,7 @@ async def test_the_code_of_agents_cannot_reach_anybodys_state_from_outside() -> 
             await update_state(store, "s", {"x": 1})
 
 
-async def test_tools_are_kept_from_other_users_state() -> None:
+async def test_tools_cannot_read_another_users_state() -> None:
     store = MemoryStore()
     refused: list[str] = []
 
@@ -335,7 +335,7 @@ async def test_tools_are_kept_from_other_users_state() -> None:
     assert refused == ["a"]
 
 
-async def test_a_document_that_is_no_variable_is_none() -> None:
+async def test_a_document_that_is_not_a_variable_is_ignored() -> None:
     store = MemoryStore()
     collection = collection_of("user", "ada")
     await store.write_documents([DocumentWrite(collection=collection, key="odd", body=[1])])
@@ -359,14 +359,14 @@ class RacingStore(MemoryStore):
         await super().write_documents(writes, **options)
 
 
-async def test_a_write_that_came_between_is_seen_and_the_change_made_after_it() -> None:
+async def test_a_concurrent_write_is_overwritten_without_an_expected_version() -> None:
     store = RacingStore(collection_of("user", "ada"), "x", "other")
     store.is_armed = True
     assert await update_shared_state(store, "user", "ada", {"x": "mine"}) == {"x": 2}
     assert (await shared_state(store, "user", "ada"))["x"].value == "mine"
 
 
-async def test_a_write_that_came_between_is_a_change_that_was_not_seen() -> None:
+async def test_a_concurrent_write_makes_the_expected_version_stale() -> None:
     store = RacingStore(collection_of("user", "ada"), "x", "other")
     store.is_armed = True
     with pytest.raises(StaleState):
@@ -375,7 +375,9 @@ async def test_a_write_that_came_between_is_a_change_that_was_not_seen() -> None
 
 
 @pytest.mark.parametrize(("writer", "left"), [("other", "theirs"), ("s", "old")])
-async def test_a_rollback_heeds_who_wrote_last_whenever_that_was(writer: str, left: str) -> None:
+async def test_a_rollback_keeps_a_value_that_another_writer_wrote_last(
+    writer: str, left: str
+) -> None:
     store = RacingStore(collection_of("user", "ada"), "x", writer)
     session = of(store, "s", "ada")
     await do(lambda ctx: ctx.set("user:x", "old"), session)

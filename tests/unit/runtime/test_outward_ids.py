@@ -53,7 +53,7 @@ async def test_sessions_of_two_stores_with_one_id_have_other_keys_and_traces() -
     assert len(set(payments.keys)) == len(traces) == 2
 
 
-async def test_a_session_that_was_deleted_and_begun_again_is_another_one() -> None:
+async def test_a_session_recreated_under_the_same_id_has_new_keys_and_traces() -> None:
     store, payments, traces = MemoryStore(), Payments(), set[str]()
     for _ in range(2):
         await Runner.run(payments.agent(), "pay", session=Session("thread-1", store=store))
@@ -70,7 +70,7 @@ class Seen(TracingProcessor):
         self.traces.append(trace.trace_id)
 
 
-async def test_a_sink_sees_the_trace_that_is_read_later_also_of_two_stores_at_once() -> None:
+async def test_a_trace_sink_sees_the_same_trace_id_as_a_later_read() -> None:
     seen, stores = Seen(), [MemoryStore(), MemoryStore()]
     config = RunConfig(sinks=[TraceDispatcher([Viewer(processor=seen)])])
     for store in stores:
@@ -79,7 +79,7 @@ async def test_a_sink_sees_the_trace_that_is_read_later_also_of_two_stores_at_on
     assert seen.traces == [(await read_trace(store, "s")).trace_id for store in stores]
 
 
-async def test_what_code_keeps_is_no_variable_and_in_no_export() -> None:
+async def test_values_kept_by_code_are_not_variables_and_not_exported() -> None:
     found: list[Any] = []
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -105,7 +105,7 @@ async def test_what_code_keeps_is_no_variable_and_in_no_export() -> None:
     assert len({key for key, _ in found}) == 3
 
 
-async def test_what_code_keeps_follows_branches_steps_back_and_rollbacks() -> None:
+async def test_values_kept_by_code_follow_branches_rewinds_and_rollbacks() -> None:
     async def code(ctx: CodeContext[Any]) -> Any:
         if ctx.text == "show" or ctx.failed_handoffs:
             return await ctx.recall("place"), await ctx.recall("more")

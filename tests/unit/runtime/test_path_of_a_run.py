@@ -59,12 +59,14 @@ def called_files(run: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize(("run", "most"), [(plain, 25), (with_a_handoff, 35)])
-def test_a_run_passes_through_few_files(run: Callable[[], Any], most: int) -> None:
+def test_a_run_uses_at_most_a_given_number_of_source_files(
+    run: Callable[[], Any], most: int
+) -> None:
     files = files_of(run)
     assert len(files) <= most, sorted(files)
 
 
-def test_the_described_path_exists() -> None:
+def test_every_file_named_in_the_described_path_exists() -> None:
     text = ARCHITECTURE.read_text()
     path = text[text.index("## The path of a run") : text.index("## Steps")]
     named = set(re.findall(r"`((?!tests/)[a-z_/]+\.py)`", path))

@@ -36,7 +36,7 @@ def _free(row: SessionRow) -> tuple[str, str, str | None, str | None]:
     return row.agent, row.status, row.outcome, row.owner
 
 
-async def test_a_session_is_left_ready_when_an_agent_gets_it_that_is_run_elsewhere() -> None:
+async def test_a_session_handed_to_an_agent_of_another_worker_stays_ready() -> None:
     renderer = Agent(name="renderer", model=ScriptedModel([say("Rendered.")]))
     desk = Agent(name="desk", handoffs=[renderer], model=ScriptedModel([transfer("renderer")]))
     team = Team(desk)
@@ -54,7 +54,7 @@ async def test_a_session_is_left_ready_when_an_agent_gets_it_that_is_run_elsewhe
     assert "cancelled" not in str([event.details for event in await store.events("s1")])
 
 
-async def test_what_fails_there_comes_back_to_whoever_is_run_here() -> None:
+async def test_a_failure_in_another_worker_returns_the_session_to_its_source() -> None:
     renderer = Agent(name="renderer", model=ScriptedModel([fail(RuntimeError("no card"))]))
     desk = Agent(
         name="desk",
@@ -72,7 +72,7 @@ async def test_what_fails_there_comes_back_to_whoever_is_run_here() -> None:
     assert done.outcome.kind == "done"
 
 
-async def test_a_tool_is_called_once_however_often_the_session_moves() -> None:
+async def test_a_tool_runs_once_when_the_session_moves_between_workers() -> None:
     calls: list[str] = []
 
     async def note(what: str) -> str:

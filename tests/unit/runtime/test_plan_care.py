@@ -65,7 +65,7 @@ def limited(**limits: Any) -> RunConfig:
     return RunConfig(limits=Limits(**limits))
 
 
-async def test_a_time_out_counts_though_somebody_else_sees_to_the_timer() -> None:
+async def test_a_task_times_out_when_another_process_runs_the_timers() -> None:
     desk, store = Desk(), MemoryStore()
     boss = supervisor(
         [Agent("slow", run=hanging()), desk.agent("b")],
@@ -88,7 +88,7 @@ async def test_a_time_out_counts_though_somebody_else_sees_to_the_timer() -> Non
     }
 
 
-async def test_a_time_out_counts_in_a_plan_within_a_plan() -> None:
+async def test_a_task_times_out_in_a_nested_plan() -> None:
     inner = supervisor([Agent("slow", run=hanging())], task("slow"), retries=0, timeout_s=60)
     outer = supervisor([inner], task("boss"), retries=0, timeout_s=0.1).clone(name="outer")
 
@@ -99,7 +99,7 @@ async def test_a_time_out_counts_in_a_plan_within_a_plan() -> None:
     assert "too long" in (state.error or "")
 
 
-async def test_a_task_goes_on_when_a_person_answered_while_another_is_at_work() -> None:
+async def test_an_answered_task_continues_while_another_task_is_running() -> None:
     store, gate, order = MemoryStore(), asyncio.Event(), list[str]()
 
     async def ask(ctx: CodeContext) -> str:
@@ -127,7 +127,7 @@ async def test_a_task_goes_on_when_a_person_answered_while_another_is_at_work() 
     assert state.phase == "completed"
 
 
-async def test_a_plan_that_failed_is_tried_again_when_it_is_resumed() -> None:
+async def test_resuming_a_failed_plan_retries_the_failed_tasks() -> None:
     desk = Desk()
     agents = [desk.agent("a"), desk.agent("b", RuntimeError("away"), "back")]
     boss = supervisor(agents, task("a"), task("b", "a"), retries=0)
@@ -144,7 +144,7 @@ async def test_a_plan_that_failed_is_tried_again_when_it_is_resumed() -> None:
     assert [each.success for each in partial.results] == [True, False]
 
 
-async def test_a_model_that_gave_no_plan_is_asked_again_when_the_run_is_resumed() -> None:
+async def test_resuming_after_an_invalid_plan_asks_the_model_again() -> None:
     plan = {"tasks": [{"id": "t1", "agent": "a", "description": "do it"}], "reasoning": "easy"}
     model = ScriptedModel([say("no"), say("no"), say(dumps(plan))])
     boss = supervisor([Desk().agent("a")], model=model)
@@ -159,7 +159,7 @@ async def test_a_model_that_gave_no_plan_is_asked_again_when_the_run_is_resumed(
     assert result.final_output == "a did it"
 
 
-async def test_finished_tasks_are_not_run_again_when_a_limit_is_raised() -> None:
+async def test_finished_tasks_do_not_run_again_after_a_limit_is_raised() -> None:
     desk, model = Desk(), Meter()
     worker = Agent("worker", model=model)
     tasks = [AgentTask(agent="worker", description="w", task_id=str(n)) for n in range(3)]
@@ -176,7 +176,7 @@ async def test_finished_tasks_are_not_run_again_when_a_limit_is_raised() -> None
     assert model.calls == 3
 
 
-async def test_the_budget_of_a_handoff_holds_though_the_run_shared_its_limit_before() -> None:
+async def test_a_handoffs_budget_holds_after_the_run_shared_its_limit() -> None:
     model = Meter()
     workers = [Agent(name, model=model) for name in "abcdef"]
     boss = supervisor(workers, *map(task, "abcdef"), retries=0)
@@ -193,7 +193,7 @@ async def test_the_budget_of_a_handoff_holds_though_the_run_shared_its_limit_bef
     assert model.calls == 3
 
 
-async def test_who_gets_the_work_back_is_not_bound_by_the_budget_that_was_used_up() -> None:
+async def test_an_exceeded_handoff_budget_does_not_bind_the_source() -> None:
     boss = supervisor([Agent("a", model=Meter(500))], task("a"), task("a", id="2"), retries=0)
     model = ScriptedModel([transfer("boss"), say("I do it myself.")], usage=tokens(10))
     edge = handoff(boss, budget=Budget(tokens=5), completes="result")
@@ -204,7 +204,7 @@ async def test_who_gets_the_work_back_is_not_bound_by_the_budget_that_was_used_u
     assert isinstance(result.outcome, Done)
 
 
-async def test_what_somebody_used_who_did_not_answer_in_time_is_counted() -> None:
+async def test_usage_of_a_task_that_timed_out_is_counted() -> None:
     async def slow(ctx: CodeContext) -> str:
         await ctx.call_agent("meter", "x")
         await asyncio.Event().wait()
@@ -221,7 +221,7 @@ async def test_what_somebody_used_who_did_not_answer_in_time_is_counted() -> Non
     assert result.usage.tokens == 70
 
 
-async def test_what_happens_two_sessions_down_is_seen_in_the_stream() -> None:
+async def test_the_stream_shows_events_of_nested_sessions() -> None:
     leaf = Agent("leaf", model=ScriptedModel([say("1")]))
     middle = Agent(
         "middle", model=ScriptedModel([call("leaf", input="x"), say("2")]), tools=[leaf.as_tool()]
@@ -236,7 +236,7 @@ async def test_what_happens_two_sessions_down_is_seen_in_the_stream() -> None:
     assert agents == {"top", "middle", "leaf"}
 
 
-async def test_a_session_made_anew_under_the_same_id_owes_nothing() -> None:
+async def test_a_session_recreated_under_the_same_id_has_a_fresh_budget() -> None:
     store, model = MemoryStore(), Meter()
     boss = supervisor([Agent("a", model=model)], task("a"), task("a", id="2"), retries=0)
     await boss.run("x", session=Session("s1", store=store), run_config=limited(tokens=150))
@@ -247,7 +247,7 @@ async def test_a_session_made_anew_under_the_same_id_owes_nothing() -> None:
     assert model.calls == 4
 
 
-async def test_tasks_that_use_up_the_limit_exactly_still_make_an_answer() -> None:
+async def test_tasks_that_use_the_limit_exactly_still_produce_an_answer() -> None:
     boss = supervisor([Agent("a", model=Meter(50))], task("a"), task("a", id="2"))
 
     state = await boss.run("x", run_config=limited(tokens=100))
@@ -256,7 +256,7 @@ async def test_tasks_that_use_up_the_limit_exactly_still_make_an_answer() -> Non
     assert all(each.success for each in state.results)
 
 
-async def test_nothing_of_the_request_is_in_events_that_must_not_have_it() -> None:
+async def test_plan_events_omit_the_request_when_sensitive_data_is_excluded() -> None:
     session = Session("s1", store=MemoryStore())
     hidden = AgentTask(agent="a", description="tell SECRET", task_id="1")
     boss = supervisor([Desk().agent("a")], hidden)
@@ -271,7 +271,7 @@ async def test_nothing_of_the_request_is_in_events_that_must_not_have_it() -> No
     assert "SECRET" not in dumps(told)
 
 
-async def test_a_plan_that_ran_out_of_its_limit_says_so() -> None:
+async def test_a_plan_that_exceeds_a_limit_names_the_limit() -> None:
     plan = ScriptedModel([], usage=tokens(10))
     boss = supervisor([Desk().agent("a")], task("a"), model=plan)
     assert boss.plan is not None
@@ -283,7 +283,7 @@ async def test_a_plan_that_ran_out_of_its_limit_says_so() -> None:
     assert "tokens" in (state.error or "")
 
 
-async def test_the_budget_of_a_supervisor_bounds_its_tasks() -> None:
+async def test_a_supervisors_budget_limits_its_tasks() -> None:
     model = Meter()
     workers = [Agent(name, model=model) for name in "abcdef"]
     boss = supervisor(workers, *map(task, "abcdef"), retries=0, budget=Budget(tokens=300))
@@ -293,7 +293,7 @@ async def test_the_budget_of_a_supervisor_bounds_its_tasks() -> None:
     assert model.calls == 3
 
 
-async def test_a_task_that_cannot_even_be_asked_for_fails_alone() -> None:
+async def test_a_task_too_large_to_send_fails_without_the_other_tasks() -> None:
     desk = Desk()
     huge = AgentTask(agent="a", description="x", parameters={"x": "y" * 2_000_000}, task_id="1")
     boss = supervisor([desk.agent("a"), desk.agent("b")], huge, task("b"), aggregator=Side())
@@ -303,7 +303,7 @@ async def test_a_task_that_cannot_even_be_asked_for_fails_alone() -> None:
     assert {each.agent: each.success for each in state.results} == {"a": False, "b": True}
 
 
-async def test_two_hundred_tasks_are_no_trouble() -> None:
+async def test_a_plan_can_have_two_hundred_tasks() -> None:
     desk = Desk()
     tasks = [task("a", id=str(number)) for number in range(200)]
     boss = supervisor([desk.agent("a", "x" * 10_000)], *tasks, max_tasks=200)

@@ -32,7 +32,7 @@ async def test_a_session_is_made_with_its_priority(given: int | str, number: int
 
 
 @each_case("given", ["soon", 0, 5, True, "", 3.0])
-def test_what_is_no_priority_is_told(given: Any) -> None:
+def test_an_invalid_priority_is_refused(given: Any) -> None:
     with pytest.raises(UserError, match="is not a priority: low"):
         Session("s", store=MemoryStore(), priority=given)
 
@@ -41,7 +41,7 @@ def test_what_is_no_priority_is_told(given: Any) -> None:
     ("own", "question", "expected"),
     [("high", {}, 3), ("low", {}, 1), ("low", {"priority": "urgent"}, 4), ("normal", {}, 2)],
 )
-async def test_whoever_is_asked_is_as_important_as_the_question_or_the_asker(
+async def test_an_asked_session_takes_the_priority_of_the_question_or_the_asker(
     own: str, question: dict[str, Any], expected: int
 ) -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
@@ -56,7 +56,7 @@ async def test_whoever_is_asked_is_as_important_as_the_question_or_the_asker(
     assert (await session_of(store, "clerk")).priority == (await store.get("s")).priority
 
 
-async def test_a_session_for_a_message_of_the_bus_is_as_important_as_the_message() -> None:
+async def test_a_session_for_a_bus_message_takes_its_priority() -> None:
     store = MemoryStore()
     async with Bus(store) as bus, BusServer(bus, store, team_of(desk=answers)):
         message = AgentMessage(from_agent="crm", to_agent="desk", subject="hello", priority=4)
@@ -82,7 +82,7 @@ async def test_branches_and_copies_keep_the_priority() -> None:
     assert (await (await import_session(elsewhere, document)).row()).priority == 3
 
 
-async def test_a_document_without_a_priority_is_normal_and_a_bad_one_is_refused() -> None:
+async def test_an_import_without_a_priority_is_normal_and_an_invalid_one_is_refused() -> None:
     store = MemoryStore()
     await Runner.run(team_of(desk=answers), "go", session=Session("s", store=store))
     document = await export_session(store, "s")

@@ -34,7 +34,7 @@ class CountingStore(MemoryStore):
         return await super().claim(session_id, owner=owner, lease_s=lease_s, create=create)
 
 
-async def test_a_handoff_that_stays_open_when_the_run_is_over_is_told_as_it_stands() -> None:
+async def test_a_handoff_still_open_at_the_end_of_the_run_is_reported_as_open() -> None:
     store = CountingStore()
     office = Digging(store, completes="result")
     running = asyncio.create_task(
@@ -51,7 +51,7 @@ async def test_a_handoff_that_stays_open_when_the_run_is_over_is_told_as_it_stan
     assert (await office.session.row()).outcome == "out_of_budget"
 
 
-async def test_a_request_that_somebody_removed_is_not_waited_for() -> None:
+async def test_a_request_whose_document_was_removed_is_reported_as_cancelled() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     starting = office.start()
@@ -63,7 +63,7 @@ async def test_a_request_that_somebody_removed_is_not_waited_for() -> None:
     await running
 
 
-async def test_whoever_asked_goes_on_with_what_the_one_who_was_asked_left() -> None:
+async def test_the_requester_finishes_the_handoff_when_the_running_process_stops() -> None:
     reached = asyncio.Event()
 
     class Half(Office):
@@ -97,7 +97,7 @@ class Offered:
         return True
 
 
-async def test_a_request_that_is_withdrawn_while_the_target_is_asked_is_not_carried_out() -> None:
+async def test_a_request_withdrawn_while_accepts_runs_is_not_executed() -> None:
     offered = Offered()
     office = Office(MemoryStore(), b={"accepts": offered})
     running = await office.at_work()
@@ -120,9 +120,7 @@ async def test_a_request_that_is_withdrawn_while_the_target_is_asked_is_not_carr
     assert not await office.documents()
 
 
-async def test_the_one_who_runs_the_session_does_not_carry_out_what_is_withdrawn_meanwhile() -> (
-    None
-):
+async def test_the_running_process_does_not_execute_a_request_withdrawn_meanwhile() -> None:
     offered = Offered()
     office = Office(MemoryStore(), b={"accepts": offered})
     running = await office.at_work()
@@ -138,7 +136,7 @@ async def test_the_one_who_runs_the_session_does_not_carry_out_what_is_withdrawn
     assert not await office.documents()
 
 
-async def test_a_request_that_is_taken_up_just_now_is_cancelled_as_the_handoff_that_it_is() -> None:
+async def test_cancelling_a_request_just_executed_rolls_its_handoff_back() -> None:
     class Quick(MemoryStore):
         """Somebody takes the request up while it is being withdrawn."""
 
@@ -183,7 +181,7 @@ class Approver:
         return Approval(approved=True, by="ann")
 
 
-async def test_a_request_that_a_person_agreed_to_is_not_lost_with_the_one_who_asked_them() -> None:
+async def test_an_approved_request_survives_the_end_of_the_process_that_asked() -> None:
     offered = Offered()
     office = Office(MemoryStore(), b={"accepts": offered}, confirm=True)
     approver = Approver()
@@ -221,7 +219,7 @@ WRONG = pytest.mark.parametrize(
 
 @WRONG
 @pytest.mark.parametrize("policy", ["immediate", "graceful"])
-async def test_a_request_that_code_of_the_team_cannot_serve_is_refused_once(
+async def test_a_request_that_fails_in_team_code_is_refused_once(
     b: Any, terms: Any, told: str, policy: Any
 ) -> None:
     office = Digging(MemoryStore(), b=b, **terms)
@@ -246,7 +244,7 @@ async def test_a_request_that_code_of_the_team_cannot_serve_is_refused_once(
 
 
 @WRONG
-async def test_code_of_the_team_that_fails_leaves_a_session_that_nobody_runs_as_it_was(
+async def test_a_request_that_fails_in_team_code_leaves_an_idle_session_unchanged(
     b: Any, terms: Any, told: str
 ) -> None:
     office = Office(MemoryStore(), b=b, **terms)
@@ -262,7 +260,7 @@ async def test_code_of_the_team_that_fails_leaves_a_session_that_nobody_runs_as_
     assert (record.id, record.reason) == (result.request_id, "r")
 
 
-async def test_a_rollback_that_was_begun_is_finished_before_anything_else() -> None:
+async def test_an_unfinished_rollback_is_finished_before_a_new_handoff() -> None:
     undone: list[str] = []
 
     async def undo(rollback: Any) -> None:
@@ -294,7 +292,7 @@ async def test_a_rollback_that_was_begun_is_finished_before_anything_else() -> N
     assert (await office.session.row()).agent == "a"
 
 
-async def test_a_request_that_somebody_takes_up_just_before_is_not_done_twice() -> None:
+async def test_a_request_executed_just_before_the_claim_is_not_executed_twice() -> None:
     class Late(MemoryStore):
         """Somebody else is served between a look at the request and the claim."""
 

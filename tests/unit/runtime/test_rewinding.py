@@ -62,7 +62,7 @@ async def talked(store: MemoryStore, *texts: str) -> tuple[Session, Desk]:
     return session, desk
 
 
-async def test_the_session_stands_as_it_stood_and_its_history_tells_so() -> None:
+async def test_a_rewind_restores_the_session_and_is_recorded() -> None:
     store = MemoryStore()
     session, _ = await talked(store, "one", "two")
     before = list(await session.events())
@@ -104,7 +104,7 @@ async def test_a_rewind_records_a_change_between_values_that_are_equal_in_python
     assert (await session.row()).variables["flag"] is True
 
 
-async def test_a_step_back_can_be_taken_back() -> None:
+async def test_a_rewind_can_be_undone() -> None:
     store = MemoryStore()
     session, _ = await talked(store, "one", "two")
     whole, last = await session.get_items(), (await session.row()).seq
@@ -119,7 +119,7 @@ async def test_a_step_back_can_be_taken_back() -> None:
     assert "its last" in str(nothing)
 
 
-async def test_handoffs_that_were_taken_back_do_not_count() -> None:
+async def test_handoffs_undone_by_a_rewind_do_not_count() -> None:
     store = MemoryStore()
     session, _ = await talked(store, "one")
     await rewind_session(store, "s", to_seq=2)
@@ -134,7 +134,7 @@ async def test_handoffs_that_were_taken_back_do_not_count() -> None:
     ]
 
 
-async def test_calls_without_an_answer_are_made_anew() -> None:
+async def test_a_rewind_to_open_calls_makes_the_calls_again() -> None:
     store = MemoryStore()
     session, first = await talked(store, "one")
     events = await session.events()
@@ -146,7 +146,7 @@ async def test_calls_without_an_answer_are_made_anew() -> None:
     assert (await session.row()).variables == {"notes": ["one"], "count": 1}
 
 
-async def test_a_turn_of_code_is_done_as_a_whole() -> None:
+async def test_a_turn_of_code_is_rewound_as_a_whole() -> None:
     store, made = MemoryStore(), []
 
     @function_tool
@@ -169,7 +169,7 @@ async def test_a_turn_of_code_is_done_as_a_whole() -> None:
     assert (await Runner.resume(agent, session)).final_output == "4 5"
 
 
-async def test_what_was_asked_is_withdrawn() -> None:
+async def test_a_rewind_cancels_the_inbox_items_it_undoes() -> None:
     store = MemoryStore()
     people = Agent("people", person="staff")
     door = Agent("door", model=ScriptedModel([transfer("people")]), handoffs=[people])
@@ -186,7 +186,7 @@ async def test_what_was_asked_is_withdrawn() -> None:
     assert len((await Inbox(store).list()).items) == 1
 
 
-async def test_nobody_is_interrupted_by_it() -> None:
+async def test_a_running_session_cannot_be_rewound() -> None:
     store = MemoryStore()
     asked = asyncio.Event()
 
@@ -208,7 +208,7 @@ async def test_nobody_is_interrupted_by_it() -> None:
 
 
 @pytest.mark.parametrize("seq", [0, -1, 10**9, "3", None])
-async def test_what_did_not_happen_cannot_be_gone_back_to(seq: Any) -> None:
+async def test_a_rewind_or_branch_to_an_unknown_event_is_refused(seq: Any) -> None:
     store = MemoryStore()
     session, _ = await talked(store, "one")
     with pytest.raises(UserError, match="no event"):
@@ -221,7 +221,7 @@ async def test_what_did_not_happen_cannot_be_gone_back_to(seq: Any) -> None:
         await rewind_session(store, "nobody", to_seq=1)
 
 
-async def test_one_place_is_to_be_named() -> None:
+async def test_a_branch_needs_exactly_one_place() -> None:
     store = MemoryStore()
     await talked(store, "one")
     with pytest.raises(UserError, match="where to fork"):
@@ -230,7 +230,7 @@ async def test_one_place_is_to_be_named() -> None:
         await fork_session(store, "s", at_seq=1, before_seq=1)
 
 
-async def test_what_a_handoff_leaves_is_left_in_the_branch_too() -> None:
+async def test_a_branch_keeps_filter_tools_and_budget_of_a_handoff() -> None:
     store = MemoryStore()
     desk = Desk(input_filter=remove_all_tools, restrict_tools=True, budget=Budget(tokens=10_000))
     session = Session("s", store=store, title="tea")

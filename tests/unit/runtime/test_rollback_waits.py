@@ -175,7 +175,7 @@ async def rolled_back(
         in_a_tool_of_code,
     ],
 )
-async def test_an_effect_that_cannot_be_stopped_comes_before_its_compensation(
+async def test_a_rollback_waits_for_an_effect_that_cannot_be_cancelled(
     bank: Bank, way: Way, by: str
 ) -> None:
     session, _ = await rolled_back(bank, way(bank), by=by)
@@ -185,7 +185,7 @@ async def test_an_effect_that_cannot_be_stopped_comes_before_its_compensation(
     assert record.not_compensated == ()
 
 
-async def test_a_call_that_does_not_end_in_time_is_left_to_people_and_the_source_is_told(
+async def test_an_unfinished_call_at_the_rollback_timeout_is_reported_to_people(
     bank: Bank,
 ) -> None:
     @function_tool
@@ -204,7 +204,7 @@ async def test_a_call_that_does_not_end_in_time_is_left_to_people_and_the_source
     assert bank.book.count("refunded") == 0
 
 
-async def test_a_call_that_registered_nothing_is_named_if_it_does_not_end(bank: Bank) -> None:
+async def test_an_unfinished_call_without_compensation_is_named_in_the_record(bank: Bank) -> None:
     @function_tool
     async def pay() -> str:
         return await asyncio.to_thread(bank.pay_when_told)
@@ -215,7 +215,7 @@ async def test_a_call_that_registered_nothing_is_named_if_it_does_not_end(bank: 
     assert record.not_compensated == ("pay",)
 
 
-async def test_code_is_told_what_of_a_failed_handoff_was_not_undone(bank: Bank) -> None:
+async def test_code_sees_the_calls_that_a_rollback_could_not_undo(bank: Bank) -> None:
     async def pay(ctx: CodeContext[Any]) -> str:
         bank.began.set()
         return await asyncio.to_thread(bank.pay_when_told)
@@ -230,7 +230,7 @@ async def test_code_is_told_what_of_a_failed_handoff_was_not_undone(bank: Bank) 
     assert result.final_output.endswith("Not undone, and left to people: till")
 
 
-async def test_a_source_that_did_not_call_is_told_what_was_not_undone_and_when_it_is_asked_next(
+async def test_the_source_model_reads_once_what_a_rollback_could_not_undo(
     bank: Bank,
 ) -> None:
     async def pay(ctx: CodeContext[Any]) -> str:
@@ -254,7 +254,7 @@ async def test_a_source_that_did_not_call_is_told_what_was_not_undone_and_when_i
     assert model.calls[2].input[-1]["content"] == "Bye."
 
 
-async def test_a_model_that_thinks_in_a_thread_has_no_effect_to_wait_for(bank: Bank) -> None:
+async def test_a_rollback_does_not_wait_for_a_model_that_runs_in_a_thread(bank: Bank) -> None:
     class Thinker:
         """Thinks in a thread, as models of this machine do."""
 
@@ -267,7 +267,7 @@ async def test_a_model_that_thinks_in_a_thread_has_no_effect_to_wait_for(bank: B
     assert (record.status, record.not_compensated) == ("rolled_back", ())
 
 
-async def test_the_fencing_token_grows_when_the_session_is_taken_over() -> None:
+async def test_the_fencing_token_grows_at_each_takeover() -> None:
     seen: list[int] = []
 
     @function_tool

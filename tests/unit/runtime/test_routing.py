@@ -62,7 +62,7 @@ def routes(events: list[Event]) -> list[Mapping[str, Any]]:
     ]
 
 
-async def test_a_new_conversation_goes_to_whom_the_router_chooses() -> None:
+async def test_a_new_conversation_goes_to_the_agent_chosen_by_the_router() -> None:
     desk = Desk()
     with ScriptedModel([say("a here")]) as model:
         result = await Runner.run(team_of(desk, model), "to a please")
@@ -76,7 +76,7 @@ async def test_a_new_conversation_goes_to_whom_the_router_chooses() -> None:
     assert result.handoffs == []
 
 
-async def test_the_agent_that_has_the_conversation_keeps_it() -> None:
+async def test_a_conversation_stays_with_its_agent() -> None:
     desk = Desk()
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("a here"), say("a again")]) as model:
@@ -89,7 +89,7 @@ async def test_the_agent_that_has_the_conversation_keeps_it() -> None:
     assert result.input == [{"role": "user", "content": "and b ?"}]
 
 
-async def test_a_router_may_switch_to_the_agent_a_message_is_clearly_for() -> None:
+async def test_a_router_may_switch_to_the_agent_that_fits_a_message_best() -> None:
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("a here"), say("b here")]) as model:
         team = team_of(Desk(switch=True), model)
@@ -100,7 +100,7 @@ async def test_a_router_may_switch_to_the_agent_a_message_is_clearly_for() -> No
     assert (await session.row()).agent == "b"
 
 
-async def test_a_person_may_name_the_agent() -> None:
+async def test_a_user_may_name_the_agent() -> None:
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("a here"), say("b here")]) as model:
         team = team_of(Desk(), model)
@@ -114,7 +114,7 @@ async def test_a_person_may_name_the_agent() -> None:
     assert len(model.calls[1].input) == 3, "the conversation goes along"
 
 
-async def test_a_person_may_ask_for_the_router_again() -> None:
+async def test_a_user_may_ask_for_the_router_again() -> None:
     desk = Desk()
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("a here"), say("b here")]) as model:
@@ -125,7 +125,7 @@ async def test_a_person_may_ask_for_the_router_again() -> None:
     assert desk.asked[1][1] == "asked"
 
 
-async def test_naming_the_router_asks_it() -> None:
+async def test_naming_the_router_asks_the_router() -> None:
     desk = Desk()
     with ScriptedModel([say("b here")]) as model:
         result = await Runner.run(team_of(desk, model), "b", to="router-agent")
@@ -133,7 +133,7 @@ async def test_naming_the_router_asks_it() -> None:
     assert desk.asked[0][1] == "asked"
 
 
-async def test_an_agent_that_gives_up_is_not_chosen_again() -> None:
+async def test_an_agent_that_gives_up_is_excluded_from_the_next_choice() -> None:
     desk = Desk()
     with ScriptedModel([transfer("router-agent", reason="not mine"), say("b here")]) as model:
         result = await Runner.run(team_of(desk, model), "a or b")
@@ -143,7 +143,7 @@ async def test_an_agent_that_gives_up_is_not_chosen_again() -> None:
     assert "not mine" in model.calls[1].system_instructions
 
 
-async def test_whoever_gave_up_has_it_again_when_the_next_one_fails() -> None:
+async def test_the_agent_that_gave_up_continues_when_the_next_one_fails() -> None:
     script = [
         transfer("router-agent", reason="not mine"),
         fail(RuntimeError("b is down")),
@@ -155,7 +155,7 @@ async def test_whoever_gave_up_has_it_again_when_the_next_one_fails() -> None:
     assert result.chain == ["user", "a"]
 
 
-async def test_where_nobody_matches_the_router_answers_and_keeps_the_session() -> None:
+async def test_without_a_match_the_router_replies_and_keeps_the_session() -> None:
     desk = Desk()
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("b here")]) as model:
@@ -168,14 +168,14 @@ async def test_where_nobody_matches_the_router_answers_and_keeps_the_session() -
     assert [asked[1] for asked in desk.asked] == ["new", "new"]
 
 
-async def test_without_a_reply_a_run_that_nobody_takes_fails_and_says_why() -> None:
+async def test_without_a_match_and_a_reply_the_run_fails_with_the_reason() -> None:
     session = Session("s", store=MemoryStore())
     with ScriptedModel() as model, pytest.raises(NoRoute, match="nothing matches; name an agent"):
         await Runner.run(team_of(Desk(reply=None), model), "hm", session=session)
     assert (await session.row()).outcome == "failed"
 
 
-async def test_a_router_that_chooses_nobody_known_fails_the_run() -> None:
+async def test_a_router_that_chooses_an_unknown_agent_fails_the_run() -> None:
     with ScriptedModel() as model, pytest.raises(UnknownAgent, match="ghost"):
         await Runner.run(team_of(Desk(), model), "ghost")
 
@@ -185,12 +185,12 @@ async def test_a_router_cannot_choose_a_router() -> None:
         await Runner.run(team_of(Desk(), model), "router-agent")
 
 
-async def test_auto_needs_somebody_who_routes() -> None:
+async def test_routing_to_auto_needs_a_router_in_the_team() -> None:
     with ScriptedModel() as model, pytest.raises(UserError, match="this team has no router"):
         await Runner.run(Team(Agent("a", model=model)), "hi", to="auto")
 
 
-async def test_an_unknown_name_is_refused_with_the_nearest_and_nothing_is_stored() -> None:
+async def test_an_unknown_agent_name_is_refused_with_the_nearest_match() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     with ScriptedModel() as model, pytest.raises(UnknownAgent, match="did you mean 'router-agent'"):
@@ -198,7 +198,7 @@ async def test_an_unknown_name_is_refused_with_the_nearest_and_nothing_is_stored
     assert (await store.list()).sessions == []
 
 
-async def test_a_session_whose_agent_left_a_routed_team_goes_to_the_router() -> None:
+async def test_a_session_whose_agent_was_removed_goes_to_the_router() -> None:
     desk = Desk()
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("old"), say("b here")]) as model:
@@ -207,7 +207,7 @@ async def test_a_session_whose_agent_left_a_routed_team_goes_to_the_router() -> 
     assert result.chain == ["user", "b"]
 
 
-async def test_a_router_that_is_not_the_entry_is_only_asked_when_told_to() -> None:
+async def test_a_router_that_is_not_the_entry_routes_only_on_request() -> None:
     desk = Desk()
     session = Session("s", store=MemoryStore())
     with ScriptedModel([say("a here"), say("b here")]) as model:
@@ -220,7 +220,7 @@ async def test_a_router_that_is_not_the_entry_is_only_asked_when_told_to() -> No
     assert second.last_agent.name == "b"
 
 
-async def test_a_worker_routes_what_was_submitted() -> None:
+async def test_a_worker_routes_a_submitted_message() -> None:
     desk, store = Desk(), MemoryStore()
     session = Session("s", store=store)
     with ScriptedModel([say("b here")]) as model:
@@ -239,7 +239,7 @@ async def test_a_stream_shows_the_route_before_the_agent_starts() -> None:
     assert types.index("route") < types.index("agent_start")
 
 
-async def test_what_the_router_asked_of_models_is_part_of_the_runs_usage() -> None:
+async def test_the_routers_usage_counts_for_the_run() -> None:
     class Paid(Desk):
         async def assign(self, text: str, **options: Any) -> Assignment:
             spent = Usage(requests=1, input_tokens=7, total_tokens=7)

@@ -42,7 +42,7 @@ async def test_a_message_gets_the_agents_answer() -> None:
     assert model.calls[0].input == [{"role": "user", "content": "hi"}]
 
 
-async def test_a_tool_is_run_and_its_output_is_told_to_the_model() -> None:
+async def test_a_tool_runs_and_its_output_goes_to_the_model() -> None:
     with ScriptedModel([call("shout", text="go"), say("done")]) as model:
         agent = Agent("desk", model=model, tools=[shout])
         result = await Runner.run(agent, "hi")
@@ -74,7 +74,7 @@ async def test_several_tools_of_a_turn_run_side_by_side_and_answer_in_order() ->
     assert result.final_output == "done"
 
 
-async def test_a_tool_that_is_not_offered_is_told_to_the_model_which_may_try_again() -> None:
+async def test_a_call_of_an_unknown_tool_is_reported_and_the_model_may_retry() -> None:
     with ScriptedModel([call("shuot", text="x"), call("shout", text="x"), say("ok")]) as model:
         result = await Runner.run(Agent("desk", model=model, tools=[shout]), "hi")
     told = model.calls[1].input[-1]["output"]
@@ -83,14 +83,14 @@ async def test_a_tool_that_is_not_offered_is_told_to_the_model_which_may_try_aga
     assert result.final_output == "ok"
 
 
-async def test_a_model_that_keeps_asking_for_what_does_not_exist_fails_the_run() -> None:
+async def test_a_model_that_keeps_calling_unknown_tools_fails_the_run() -> None:
     model = ScriptedModel([call("nothing")] * 3)
     config = RunConfig(model_retries=2)
     with pytest.raises(ModelBehaviorError, match="3 times in a row"):
         await Runner.run(Agent("desk", model=model), "hi", run_config=config)
 
 
-async def test_a_tool_that_raises_is_told_to_the_model() -> None:
+async def test_a_tools_error_is_reported_to_the_model() -> None:
     @function_tool
     def broken() -> str:
         raise ValueError("no paper")
@@ -103,7 +103,7 @@ async def test_a_tool_that_raises_is_told_to_the_model() -> None:
     assert "no paper" in errors[0]
 
 
-async def test_a_tool_whose_failure_ends_the_run_raises_and_leaves_the_session_resumable() -> None:
+async def test_a_tool_error_without_a_handler_ends_the_run_which_can_be_resumed() -> None:
     healthy = False
 
     @function_tool(failure_error_function=None)
@@ -226,12 +226,12 @@ async def test_an_agent_without_a_model_says_how_to_give_it_one(
         await Runner.run(Agent("desk"), "hi")
 
 
-async def test_something_that_is_no_model_is_refused_with_advice() -> None:
+async def test_an_invalid_model_is_refused_with_advice() -> None:
     with pytest.raises(UserError, match="must be provider:model, a Model .with `respond`"):
         await Runner.run(Agent("desk", model=object()), "hi")  # type: ignore[arg-type]
 
 
-async def test_something_that_is_no_agent_cannot_be_run() -> None:
+async def test_a_value_that_is_not_an_agent_or_team_cannot_run() -> None:
     with pytest.raises(UserError, match="Agent or a Team, not str"):
         await Runner.run("desk", "hi")  # type: ignore[arg-type]
 
@@ -290,7 +290,7 @@ async def test_a_disabled_tool_is_not_shown_and_cannot_be_called() -> None:
     assert "no tool called" in model.calls[1].input[-1]["output"]
 
 
-async def test_the_runs_model_and_settings_win_over_the_agents() -> None:
+async def test_model_and_settings_of_the_run_override_those_of_the_agent() -> None:
     own, given = ScriptedModel(), ScriptedModel([say("given")])
     agent = Agent("desk", model=own, model_settings=ModelSettings(temperature=1.0, top_p=0.5))
     config = RunConfig(model=given, model_settings=ModelSettings(temperature=0.0))
@@ -299,7 +299,7 @@ async def test_the_runs_model_and_settings_win_over_the_agents() -> None:
     assert given.calls[0].settings == ModelSettings(temperature=0.0, top_p=0.5)
 
 
-async def test_a_team_starts_with_its_entry() -> None:
+async def test_a_team_starts_with_its_entry_agent() -> None:
     model = ScriptedModel([say("b here")])
     team = Team(Agent("a", model=model), Agent("b", model=model), entry="b")
     assert (await Runner.run(team, "hi")).final_output == "b here"
@@ -322,7 +322,7 @@ async def test_quiet_runs_record_only_the_conversation() -> None:
     assert result.to_input_list()[0] == {"role": "user", "content": "hi"}
 
 
-async def test_sinks_see_every_stored_event_in_order() -> None:
+async def test_event_sinks_see_every_stored_event_in_order() -> None:
     class Sink:
         def __init__(self) -> None:
             self.seen: list[int] = []
@@ -336,7 +336,7 @@ async def test_sinks_see_every_stored_event_in_order() -> None:
     assert sink.seen == [event.seq for event in result.events] == [1, 2, 3, 4]
 
 
-async def test_error_texts_can_be_kept_out_of_the_record() -> None:
+async def test_error_texts_are_redacted_when_sensitive_data_is_excluded() -> None:
     session = Session(store=MemoryStore())
     agent = Agent("desk", model=ScriptedModel([ValueError("card 4111 1111")]))
     config = RunConfig(trace_include_sensitive_data=False)
@@ -345,7 +345,7 @@ async def test_error_texts_can_be_kept_out_of_the_record() -> None:
     assert "4111 1111" not in str([event.to_json() for event in await session.events()])
 
 
-async def test_a_tools_error_text_can_be_kept_out_of_the_record_too() -> None:
+async def test_tool_error_texts_are_redacted_when_sensitive_data_is_excluded() -> None:
     @function_tool
     def pay() -> str:
         raise ValueError("card 4111 1111")
@@ -357,7 +357,7 @@ async def test_a_tools_error_text_can_be_kept_out_of_the_record_too() -> None:
     assert errors == ["Error details are redacted."]
 
 
-async def test_a_result_says_what_it_is() -> None:
+async def test_a_result_shows_its_outcome_and_input() -> None:
     result = await Runner.run(Agent("desk", model=ScriptedModel([say("ok")])), "hi")
     assert "done" in repr(result)
     assert result.input == [{"role": "user", "content": "hi"}]

@@ -81,7 +81,7 @@ class Desk:
                 return say(" and ".join(outputs[:2]))
 
 
-async def test_an_unharmed_run_is_what_crashed_ones_are_compared_with() -> None:
+async def test_a_run_without_a_crash_is_the_baseline_for_crashed_runs() -> None:
     desk, store = Desk(), CrashingStore()
     session = Session("s", store=store)
     result = await Runner.run(desk.a, "a trip", session=session)
@@ -92,7 +92,9 @@ async def test_an_unharmed_run_is_what_crashed_ones_are_compared_with() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before storing", "after storing"])
 @pytest.mark.parametrize("nth", range(1, 9))
-async def test_a_run_cut_at_any_commit_goes_on_to_the_same_answer(nth: int, after: bool) -> None:
+async def test_a_run_crashed_at_any_commit_resumes_to_the_same_answer(
+    nth: int, after: bool
+) -> None:
     desk, store = Desk(), CrashingStore()
     session = Session("s", store=store)
     store.left, store.after = nth, after
@@ -147,7 +149,7 @@ async def test_a_finished_session_has_nothing_to_resume() -> None:
     assert (await session.row()).owner is None
 
 
-async def test_a_session_whose_agent_the_team_lacks_is_refused_and_left_free() -> None:
+async def test_a_session_of_an_agent_outside_the_team_is_refused_and_released() -> None:
     session = Session(store=MemoryStore())
     await Runner.run(Agent("old", model=ScriptedModel([say("ok")])), "hi", session=session)
     with pytest.raises(UnknownAgent, match="'old'; known: new"):
@@ -212,7 +214,7 @@ async def test_a_cancelled_run_leaves_the_session_free_and_resumable() -> None:
     assert (await Runner.resume(agent, session)).final_output == "ok"
 
 
-async def test_after_a_cancelled_tool_the_person_may_simply_write_again() -> None:
+async def test_after_a_cancelled_tool_a_new_message_starts_a_new_run() -> None:
     started = asyncio.Event()
 
     @function_tool
@@ -246,7 +248,7 @@ async def test_a_failed_model_call_can_be_resumed() -> None:
     assert len(await session.get_items()) == 2
 
 
-async def test_a_run_whose_session_was_taken_over_writes_nothing_more() -> None:
+async def test_a_run_that_lost_its_session_writes_nothing_more() -> None:
     store = MemoryStore()
     gate = asyncio.Event()
     model = ScriptedModel([delay(gate, say("too late"))])
@@ -291,7 +293,7 @@ async def test_a_session_keeps_its_title_user_and_correlation() -> None:
     assert row.meta == {"title": "茶", "correlation_id": "c-9"}
 
 
-async def test_what_a_failed_step_set_is_not_kept() -> None:
+async def test_variables_set_in_a_failed_step_are_discarded() -> None:
     healthy = False
 
     @function_tool(failure_error_function=None)
@@ -311,7 +313,7 @@ async def test_what_a_failed_step_set_is_not_kept() -> None:
     assert (await session.row()).variables == {"count": 1}
 
 
-async def test_an_agent_that_failed_at_once_starts_again_when_resumed() -> None:
+async def test_an_agent_that_failed_before_its_start_event_starts_on_resume() -> None:
     session = Session(store=MemoryStore())
     agent = Agent("desk", model=ScriptedModel([fail(ConnectionError("off")), say("ok")]))
     with pytest.raises(ConnectionError):
@@ -321,7 +323,7 @@ async def test_an_agent_that_failed_at_once_starts_again_when_resumed() -> None:
     assert kinds == ["message", "agent_error", "agent_start", "llm_call", "agent_complete"]
 
 
-async def test_a_stored_result_is_told_when_the_person_writes_instead_of_resuming() -> None:
+async def test_a_new_message_after_a_cancelled_turn_keeps_stored_tool_results() -> None:
     paid, hanging = asyncio.Event(), asyncio.Event()
 
     @function_tool

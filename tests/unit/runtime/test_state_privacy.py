@@ -23,7 +23,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-async def test_no_user_id_leads_to_another_users_state() -> None:
+async def test_a_user_id_never_leads_to_another_users_state() -> None:
     places = [collection_of(scope, owner) for scope in ("user", "app") for owner in HOSTILE]
     assert len(set(places)) == len(places)
     store = MemoryStore()
@@ -43,7 +43,7 @@ async def test_no_user_id_leads_to_another_users_state() -> None:
         assert await do(lambda ctx: dict(ctx.variables), of(store, f"t{number}", None), app) == {}
 
 
-async def test_a_session_keeps_its_user_whoever_runs_it() -> None:
+async def test_a_session_keeps_its_first_user() -> None:
     store = MemoryStore()
     await do(lambda ctx: ctx.set("user:secret", 1), of(store, "s", "ada"))
     await do(lambda ctx: None, of(store, "bobs", "bob"))
@@ -51,7 +51,7 @@ async def test_a_session_keeps_its_user_whoever_runs_it() -> None:
     assert seen is None
 
 
-async def test_agents_that_run_elsewhere_get_the_sessions_own_variables_only() -> None:
+async def test_a_remote_agent_receives_only_the_sessions_own_variables() -> None:
     store = MemoryStore()
 
     def write(ctx: CodeContext[Any]) -> None:
@@ -68,7 +68,7 @@ async def test_agents_that_run_elsewhere_get_the_sessions_own_variables_only() -
 
 
 @pytest.mark.parametrize("name", ["user:secret", "app:secret", "run:"])
-async def test_who_asks_for_a_handoff_has_no_say_over_users_and_apps(name: str) -> None:
+async def test_a_handoff_request_cannot_set_user_or_app_variables(name: str) -> None:
     store = MemoryStore()
     b = Agent("b", model=ScriptedModel([say("done")]))
     team = Team(Agent("a", handoffs=[b]), b)

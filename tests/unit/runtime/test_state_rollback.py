@@ -48,7 +48,7 @@ def relay(target: Agent[Any], **terms: Any) -> Agent[Any]:
     return Agent("a", model=model, handoffs=[handoff(target, **terms)])
 
 
-async def test_a_handoff_that_is_undone_gives_users_and_apps_their_values_back(
+async def test_a_rollback_restores_user_and_app_variables(
     store: Any,
 ) -> None:
     def before(ctx: Any) -> None:
@@ -71,7 +71,7 @@ async def test_a_handoff_that_is_undone_gives_users_and_apps_their_values_back(
         assert after == {"user:colour": "blue", "app:gone": "there"}
 
 
-async def test_what_somebody_else_wrote_since_is_left_and_told() -> None:
+async def test_a_rollback_keeps_later_writes_of_others_and_reports_them() -> None:
     store = MemoryStore()
     session = of(store, "s", "ada")
     await do(lambda ctx: ctx.set("user:x", "old"), session)
@@ -103,7 +103,7 @@ async def test_what_somebody_else_wrote_since_is_left_and_told() -> None:
     assert told.status == "rolled_back"
 
 
-async def test_what_callbacks_of_an_undone_or_refused_handoff_set_is_undone_too() -> None:
+async def test_variables_set_by_callbacks_are_restored_with_the_handoff() -> None:
     store = MemoryStore()
     session = of(store, "s", "ada")
     await do(lambda ctx: ctx.set("user:x", "old"), session)
@@ -126,7 +126,7 @@ async def test_what_callbacks_of_an_undone_or_refused_handoff_set_is_undone_too(
     assert await do(lambda ctx: dict(ctx.variables), session) == {"user:x": "old"}
 
 
-async def test_a_commit_that_fails_stores_nothing_and_a_retry_stores_all() -> None:
+async def test_a_failed_commit_stores_nothing_and_a_retry_stores_everything() -> None:
     store = CountingStore()
     session = of(store, "s", "ada")
 
@@ -181,7 +181,9 @@ class CrashingStore(MemoryStore):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("nth", range(1, 10))
-async def test_a_rollback_that_is_cut_short_is_finished_by_the_next(nth: int, after: bool) -> None:
+async def test_an_interrupted_rollback_of_variables_is_finished_by_the_next_run(
+    nth: int, after: bool
+) -> None:
     def effects(ctx: Any) -> None:
         ctx.set("user:colour", "red")
         ctx.set("user:new", 1)
@@ -208,7 +210,7 @@ async def test_a_rollback_that_is_cut_short_is_finished_by_the_next(nth: int, af
 
 
 @pytest.mark.parametrize("app", ["shop", "other", None])
-async def test_an_app_gets_its_values_back_whichever_app_the_run_goes_on_for(
+async def test_a_rollback_restores_app_variables_of_the_original_app(
     app: str | None,
 ) -> None:
     store = MemoryStore()

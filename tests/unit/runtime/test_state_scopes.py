@@ -24,7 +24,7 @@ def store(request: Any, tmp_path: Path) -> Any:
     return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "s.db")
 
 
-async def test_each_scope_is_seen_by_whom_it_is_for(store: Any) -> None:
+async def test_each_variable_scope_is_visible_only_to_its_owner(store: Any) -> None:
     def write(ctx: CodeContext[Any]) -> None:
         for name in ("plain", "run:r", "temp:t", "user:u", "app:a"):
             ctx.set(name, name)
@@ -42,7 +42,7 @@ async def test_each_scope_is_seen_by_whom_it_is_for(store: Any) -> None:
         assert await do(read, of(store, "s5", "ada"), elsewhere) == [None] * 3 + ["user:u", None]
 
 
-async def test_all_variables_are_there_under_their_full_names(store: Any) -> None:
+async def test_variables_of_all_scopes_are_listed_under_their_full_names(store: Any) -> None:
     def write(ctx: CodeContext[Any]) -> dict[str, Any]:
         ctx.variables.update({"x": 1, "temp:y": 2, "user:z": 3, "app:w": 4})
         assert "temp:y" in ctx.variables
@@ -57,7 +57,7 @@ async def test_all_variables_are_there_under_their_full_names(store: Any) -> Non
         assert (await of(store, "s", None).row()).variables == {"x": 1, "run:y": 2}
 
 
-async def test_what_is_deleted_is_gone_for_everybody(store: Any) -> None:
+async def test_a_deleted_user_variable_is_gone_in_all_sessions(store: Any) -> None:
     async with store:
         await do(lambda ctx: ctx.set("user:x", [1]), of(store, "s1", "ada"))
         await do(lambda ctx: ctx.delete("user:x"), of(store, "s2", "ada"))
@@ -65,7 +65,7 @@ async def test_what_is_deleted_is_gone_for_everybody(store: Any) -> None:
         assert await do(lambda ctx: ctx.get("user:x", "none"), of(store, "s1", "ada")) == "none"
 
 
-async def test_without_user_or_app_their_variables_cannot_be_set_and_are_not_there() -> None:
+async def test_user_and_app_variables_need_a_user_and_an_app() -> None:
     def try_it(ctx: CodeContext[Any]) -> list[str]:
         problems = []
         for name in ("user:x", "app:x"):
@@ -100,7 +100,7 @@ async def test_only_the_exact_prefixes_have_a_meaning(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["user:", "app:", "run:", "temp:", "x" * 201, 7, "user:\x00"])
-async def test_names_that_cannot_be_are_refused(name: Any) -> None:
+async def test_invalid_variable_names_are_refused(name: Any) -> None:
     def try_it(ctx: CodeContext[Any]) -> None:
         with pytest.raises(UserError):
             ctx.set(name, 1)
@@ -108,7 +108,7 @@ async def test_names_that_cannot_be_are_refused(name: Any) -> None:
     await do(try_it, of(MemoryStore(), "s", "ada"))
 
 
-async def test_what_is_too_much_is_refused_and_nothing_is_changed() -> None:
+async def test_a_value_beyond_the_size_limit_is_refused_and_nothing_changes() -> None:
     def try_it(ctx: CodeContext[Any]) -> None:
         with pytest.raises(UserError, match="the maximum is 1,000,000"):
             ctx.set("big", "x" * 1_000_000)
@@ -130,7 +130,7 @@ async def test_what_is_too_much_is_refused_and_nothing_is_changed() -> None:
     assert await do(lambda ctx: ctx.get("user:7"), session) == "changed"
 
 
-async def test_a_value_that_was_got_or_set_can_be_changed_without_changing_the_state() -> None:
+async def test_changing_a_value_after_get_or_set_does_not_change_the_state() -> None:
     def try_it(ctx: CodeContext[Any]) -> None:
         cart = ["apple"]
         for name in ("cart", "user:cart", "run:cart"):
@@ -147,7 +147,7 @@ async def test_a_value_that_was_got_or_set_can_be_changed_without_changing_the_s
     assert await do(lambda ctx: ctx.get("user:cart"), session) == ["apple"]
 
 
-async def test_tools_that_run_side_by_side_have_all_scopes() -> None:
+async def test_parallel_tools_can_use_all_variable_scopes() -> None:
     @function_tool
     async def keep(ctx: RunContextWrapper[Any], name: str) -> str:
         ctx.set(f"user:{name}", [name])
@@ -176,7 +176,7 @@ async def test_tools_that_run_side_by_side_have_all_scopes() -> None:
     assert kept == {"user:a": ["a"], "user:b": ["b"]}
 
 
-async def test_the_last_writer_counts_even_if_it_writes_what_it_saw() -> None:
+async def test_the_last_writer_wins_even_with_an_old_value() -> None:
     store = MemoryStore()
     await do(lambda ctx: ctx.set("user:x", "old"), of(store, "s", "ada"))
     seen = asyncio.Event()
@@ -198,7 +198,7 @@ async def test_the_last_writer_counts_even_if_it_writes_what_it_saw() -> None:
     assert await do(lambda ctx: ctx.get("user:x"), of(store, "u", "ada")) == "old"
 
 
-async def test_what_a_step_that_fails_did_to_variables_never_happened() -> None:
+async def test_variable_changes_of_a_failed_step_are_discarded() -> None:
     store = MemoryStore()
     session = of(store, "s", "ada")
     await do(lambda ctx: ctx.set("user:x", "kept"), session)
@@ -214,7 +214,7 @@ async def test_what_a_step_that_fails_did_to_variables_never_happened() -> None:
     assert await do(lambda ctx: dict(ctx.variables), session) == {"user:x": "kept"}
 
 
-async def test_variables_of_a_run_survive_its_crash_and_not_its_end() -> None:
+async def test_run_variables_survive_a_crash_and_end_with_the_run() -> None:
     store, tries = MemoryStore(), []
 
     @function_tool
@@ -248,7 +248,7 @@ async def test_variables_of_a_run_survive_its_crash_and_not_its_end() -> None:
     assert (await session.row()).variables == {"x": {}}
 
 
-async def test_asked_sessions_work_for_the_same_user_and_what_they_set_is_seen() -> None:
+async def test_an_asked_session_shares_the_users_variables() -> None:
     store = MemoryStore()
 
     async def helper(ctx: CodeContext[Any]) -> str:

@@ -38,7 +38,7 @@ async def look() -> str:
     return "seen"
 
 
-async def test_deltas_items_and_changes_of_agent_are_shown_in_order() -> None:
+async def test_a_stream_shows_deltas_items_and_agent_changes_in_order() -> None:
     model = ScriptedModel([[call("look")], transfer("b"), stream(say("all well"), chunks=2)])
     b = Agent("b", model=model)
     a = Agent("a", model=model, tools=[look], handoffs=[b])
@@ -124,7 +124,7 @@ async def test_cancel_stops_after_the_step_under_way() -> None:
     assert (await Runner.resume(agent, session)).final_output == "ok"
 
 
-async def test_a_failure_is_raised_where_the_stream_is_read() -> None:
+async def test_a_failure_is_raised_in_the_reader_of_the_stream() -> None:
     agent = Agent("a", model=ScriptedModel([fail(ValueError("boom"))]))
     shown: list[str] = []
     with pytest.raises(ValueError, match="boom"):
@@ -160,9 +160,7 @@ async def test_a_code_agents_tool_calls_are_shown_while_it_works() -> None:
     assert gate.is_set()
 
 
-async def test_published_progress_is_shown_while_the_code_works_and_once_when_it_runs_again() -> (
-    None
-):
+async def test_published_progress_is_streamed_once_despite_a_replay() -> None:
     gate = asyncio.Event()
 
     async def answer(ctx: CodeContext) -> str:
@@ -191,7 +189,7 @@ async def test_published_progress_is_shown_while_the_code_works_and_once_when_it
     assert stored == ["half", "begun", "asked"]
 
 
-async def test_cancelling_now_cancels_the_runner_of_an_agent_and_keeps_the_session() -> None:
+async def test_cancelling_now_cancels_the_remote_agent_and_keeps_the_session() -> None:
     began, ended = asyncio.Event(), []
 
     async def never(task: RemoteTask) -> str:
@@ -222,7 +220,7 @@ async def test_cancelling_now_cancels_the_runner_of_an_agent_and_keeps_the_sessi
 
 
 @pytest.mark.parametrize("kind", ["events", "stream_events"])
-def test_a_reader_that_raises_leaves_nothing_behind(
+def test_a_stream_reader_that_raises_leaves_no_warnings(
     kind: str,
     tmp_path: Path,
     recwarn: pytest.WarningsRecorder,

@@ -101,7 +101,7 @@ def supervisor(agents: Sequence[Agent], *tasks: AgentTask, **options: Any) -> Su
     return Supervisor("boss", agents=agents, decomposer=Split(*tasks), **options)
 
 
-async def test_tasks_run_at_the_same_time_and_one_answer_is_made_of_them() -> None:
+async def test_a_supervisor_runs_tasks_in_parallel_and_combines_their_answers() -> None:
     desk, together = Desk(), asyncio.Barrier(3)
     agents = [desk.agent(name, together=together) for name in "abc"]
 
@@ -115,7 +115,7 @@ async def test_tasks_run_at_the_same_time_and_one_answer_is_made_of_them() -> No
     assert all(each.execution_time >= 0 for each in state.results)
 
 
-async def test_the_time_of_a_task_begins_with_it_and_not_with_the_plan() -> None:
+async def test_a_tasks_execution_time_starts_with_the_task_not_the_plan() -> None:
     clock = ManualClock()
 
     class LongThought(Split):
@@ -138,7 +138,7 @@ async def test_the_time_of_a_task_begins_with_it_and_not_with_the_plan() -> None
 
 
 @pytest.mark.parametrize("problem", [ValueError("boom"), asyncio.CancelledError(), SystemExit(3)])
-async def test_an_aggregator_that_fails_leaves_the_results_side_by_side_with_the_reason(
+async def test_a_failed_aggregator_returns_the_single_results_and_the_reason(
     problem: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
@@ -157,7 +157,7 @@ async def test_an_aggregator_that_fails_leaves_the_results_side_by_side_with_the
     assert "Traceback" in caplog.text
 
 
-async def test_a_task_begins_after_those_it_needs_and_reads_their_results() -> None:
+async def test_a_task_starts_after_its_dependencies_and_reads_their_results() -> None:
     desk = Desk()
     agents = [desk.agent("a", "42"), desk.agent("b"), desk.agent("c")]
 
@@ -169,7 +169,7 @@ async def test_a_task_begins_after_those_it_needs_and_reads_their_results() -> N
     assert "42" not in desk.read["c"][0]
 
 
-async def test_no_more_tasks_run_at_once_than_the_supervisor_allows() -> None:
+async def test_a_supervisor_limits_the_number_of_parallel_tasks() -> None:
     desk = Desk()
     agents = [desk.agent("a")]
     tasks = [task("a", id=str(number)) for number in range(9)]
@@ -180,7 +180,7 @@ async def test_no_more_tasks_run_at_once_than_the_supervisor_allows() -> None:
     assert desk.most_at_work <= 2
 
 
-async def test_one_failure_leaves_the_others_alone_and_the_answer_says_what_is_missing() -> None:
+async def test_a_failed_task_is_named_in_the_answer_and_the_others_finish() -> None:
     desk = Desk()
     agents = [desk.agent("a"), desk.agent("b", RuntimeError("no such flight"))]
 
@@ -193,7 +193,7 @@ async def test_one_failure_leaves_the_others_alone_and_the_answer_says_what_is_m
     assert "no such flight" in state.final_response
 
 
-async def test_what_needs_a_failed_task_is_not_begun() -> None:
+async def test_a_task_that_depends_on_a_failed_task_is_skipped() -> None:
     desk = Desk()
     agents = [desk.agent("a", RuntimeError("gone")), desk.agent("b"), desk.agent("c")]
 
@@ -205,7 +205,7 @@ async def test_what_needs_a_failed_task_is_not_begun() -> None:
     assert by_agent["c"].success
 
 
-async def test_all_tasks_failed_is_an_error_and_no_invented_answer() -> None:
+async def test_a_plan_whose_tasks_all_fail_raises_plan_failed() -> None:
     desk = Desk()
     boss = supervisor([desk.agent("a", RuntimeError("gone"))], task("a"), retries=0)
 
@@ -220,7 +220,7 @@ async def test_all_tasks_failed_is_an_error_and_no_invented_answer() -> None:
     assert raised.value.code == "plan.failed"
 
 
-async def test_a_task_that_failed_is_tried_again_after_a_pause() -> None:
+async def test_a_failed_task_is_retried_after_a_pause() -> None:
     desk = Desk()
     agents = [desk.agent("a", RuntimeError("busy"), RuntimeError("busy"), "at last")]
 
@@ -230,7 +230,7 @@ async def test_a_task_that_failed_is_tried_again_after_a_pause() -> None:
     assert desk["a"] == 3
 
 
-async def test_after_its_attempts_a_task_has_failed_and_says_how_often_it_was_tried() -> None:
+async def test_a_task_fails_after_its_last_attempt_with_the_number_of_attempts() -> None:
     desk = Desk()
     agents = [desk.agent("a", RuntimeError("busy")), desk.agent("b")]
 
@@ -242,7 +242,7 @@ async def test_after_its_attempts_a_task_has_failed_and_says_how_often_it_was_tr
     assert "after 3 attempts" in failed.error
 
 
-async def test_a_task_that_takes_too_long_is_given_up() -> None:
+async def test_a_task_that_takes_too_long_times_out() -> None:
     desk = Desk()
 
     async def hang(ctx: CodeContext) -> str:
@@ -275,7 +275,7 @@ async def test_structured_results_come_through() -> None:
     assert state.final_response == '{"warm":true}'
 
 
-async def test_a_result_of_nothing_is_a_success() -> None:
+async def test_an_empty_result_is_a_success() -> None:
     async def nothing(ctx: CodeContext) -> None:
         return None
 
@@ -330,7 +330,7 @@ async def test_a_supervisor_can_be_handed_to() -> None:
     assert result.final_output == "a: a did it | b: b did it"
 
 
-async def test_a_handoff_to_a_supervisor_that_fails_is_undone() -> None:
+async def test_a_handoff_to_a_failing_supervisor_is_rolled_back() -> None:
     boss = supervisor([Desk().agent("a", RuntimeError("gone"))], task("a"), retries=0)
     model = ScriptedModel([transfer("boss"), say("I am sorry.")])
     triage = Agent("triage", model=model, handoffs=[handoff(boss)])
@@ -358,9 +358,7 @@ async def test_a_supervisor_can_be_a_member_of_another_one() -> None:
     assert state.final_response == "b: b did it | inner: a did it"
 
 
-async def test_a_task_that_waits_for_people_suspends_the_plan_and_no_finished_task_runs_again() -> (
-    None
-):
+async def test_a_task_waiting_for_people_suspends_the_plan_and_keeps_results() -> None:
     desk, store = Desk(), MemoryStore()
 
     async def careful(ctx: CodeContext) -> str:
@@ -396,7 +394,7 @@ async def test_workers_share_the_tasks_of_a_plan() -> None:
     assert (desk["a"], desk["b"]) == (1, 1)
 
 
-async def test_agents_of_different_tasks_that_ask_each_other_are_no_deadlock() -> None:
+async def test_agents_of_different_tasks_that_ask_each_other_do_not_deadlock() -> None:
     async def first(ctx: CodeContext) -> str:
         if "work of" in ctx.text:
             return str(await ctx.ask("second", "what do you say?"))
@@ -426,14 +424,14 @@ async def test_agents_of_different_tasks_that_ask_each_other_are_no_deadlock() -
         ({"agents": [Agent("a")], "retries": -1}, "retries"),
     ],
 )
-def test_a_supervisor_that_cannot_work_is_refused_at_once(
+def test_an_invalid_supervisor_is_refused_when_it_is_created(
     options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(UserError, match=problem):
         Supervisor("boss", **options)
 
 
-async def test_a_plan_for_strangers_or_with_too_many_tasks_is_refused() -> None:
+async def test_a_plan_with_unknown_agents_or_too_many_tasks_is_refused() -> None:
     agent = Desk().agent("a")
     for boss in (
         supervisor([agent], task("stranger")),
@@ -462,7 +460,7 @@ async def test_a_copy_of_a_supervisor_is_one() -> None:
         boss.clone(members=[])
 
 
-async def test_a_run_that_is_stopped_leaves_nothing_running_and_can_be_resumed() -> None:
+async def test_a_cancelled_supervisor_cancels_its_tasks_and_can_be_resumed() -> None:
     desk, gate = Desk(), asyncio.Event()
     cancelled: list[str] = []
 

@@ -82,7 +82,7 @@ def guardrail_events(events: list[Event]) -> list[dict[str, Any]]:
     ]
 
 
-async def test_what_is_allowed_is_told_in_the_event_of_the_call() -> None:
+async def test_an_allowed_call_records_its_guardrails_in_the_tool_call_event() -> None:
     result = await Runner.run(desk(call("pay"), say("done")), "pay")
     assert outputs(result) == ["paid 1"]
     assert guardrail_events(result.events) == []
@@ -107,7 +107,7 @@ async def test_what_is_allowed_is_told_in_the_event_of_the_call() -> None:
     }
 
 
-async def test_a_rejected_call_is_told_to_the_model_and_recorded() -> None:
+async def test_a_rejected_call_is_reported_to_the_model_and_recorded() -> None:
     result = await Runner.run(desk(call("pay", "c1", cents=9999), say("too much")), "pay")
     assert result.final_output == "too much"
     assert outputs(result) == ["at most 100"]
@@ -130,7 +130,7 @@ async def test_a_rejected_call_is_told_to_the_model_and_recorded() -> None:
     assert called.details == {"tool": "pay"}
 
 
-async def test_a_rejected_output_is_nowhere_in_what_is_stored() -> None:
+async def test_a_rejected_output_is_not_stored() -> None:
     session = Session("s", store=MemoryStore())
     model = ScriptedModel([call("pay", note="x"), say("ok")])
     tool = pay_tool()
@@ -145,7 +145,7 @@ async def test_a_rejected_output_is_nowhere_in_what_is_stored() -> None:
     assert "sk-1" not in str(model.calls[1].input)
 
 
-async def test_with_sensitive_data_left_out_events_tell_only_that_a_guardrail_decided() -> None:
+async def test_guardrail_events_omit_sensitive_data_when_it_is_excluded() -> None:
     config = RunConfig(trace_include_sensitive_data=False)
     agent = desk([call("pay", cents=9999), call("pay")], say("ok"))
     result = await Runner.run(agent, "pay", run_config=config)
@@ -159,7 +159,7 @@ async def test_with_sensitive_data_left_out_events_tell_only_that_a_guardrail_de
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_tripwire_ends_the_run_and_tells_what_went_before(streamed: bool) -> None:
+async def test_a_tripwire_ends_the_run_with_the_items_before_it(streamed: bool) -> None:
     session = Session("s", store=MemoryStore())
     agent = desk(call("pay"), call("pay", "c2", cents=666))
     with pytest.raises(ToolInputGuardrailTripwireTriggered, match="'small_sums'") as caught:
@@ -192,7 +192,7 @@ async def test_a_tripwire_ends_the_run_and_tells_what_went_before(streamed: bool
     assert stored[-1].details == {"outcome": "failed", "code": "guardrail.tool_input"}
 
 
-async def test_an_output_tripwire_ends_the_run_although_the_tool_was_run() -> None:
+async def test_an_output_tripwire_ends_the_run_after_the_tool_ran() -> None:
     agent = desk(call("pay", note="root"))
     with pytest.raises(ToolOutputGuardrailTripwireTriggered) as caught:
         await Runner.run(agent, "pay")
@@ -201,7 +201,7 @@ async def test_an_output_tripwire_ends_the_run_although_the_tool_was_run() -> No
     assert "root" not in str(details)
 
 
-async def test_a_guardrail_that_crashes_ends_the_run_and_is_recorded() -> None:
+async def test_a_crashing_tool_guardrail_ends_the_run_and_is_recorded() -> None:
     @tool_input_guardrail
     def broken(data: ToolInputGuardrailData) -> Output:
         raise KeyError("cents")
@@ -225,7 +225,7 @@ async def test_a_guardrail_that_crashes_ends_the_run_and_is_recorded() -> None:
     ]
 
 
-async def test_a_run_that_a_guardrail_ended_is_resumed_at_the_guardrail() -> None:
+async def test_a_run_ended_by_a_tool_guardrail_resumes_at_the_guardrail() -> None:
     answers = [Output.raise_exception(), Output.raise_exception(), Output.allow()]
 
     @tool_input_guardrail
@@ -245,7 +245,7 @@ async def test_a_run_that_a_guardrail_ended_is_resumed_at_the_guardrail() -> Non
     assert len(guardrail_events(await session.events())) == 2
 
 
-async def test_reaching_a_limit_keeps_the_decisions() -> None:
+async def test_guardrail_results_are_kept_when_a_limit_ends_the_run() -> None:
     agent = desk(call("pay", cents=9999), call("pay", note="sk-1"))
     result = await Runner.run(agent, "pay", max_turns=2)
     with pytest.raises(MaxTurnsExceeded) as caught:
@@ -258,7 +258,7 @@ async def test_reaching_a_limit_keeps_the_decisions() -> None:
     assert (hidden.guardrail, hidden.output) == (no_keys, Output.reject_content("[removed]"))
 
 
-async def test_decisions_of_several_calls_of_a_turn_are_those_of_each_call() -> None:
+async def test_guardrail_results_of_a_turn_belong_to_their_calls() -> None:
     agent = desk([call("pay"), call("pay", cents=9999), call("pay", note="sk-1")], say("ok"))
     result = await Runner.run(agent, "pay")
     assert outputs(result) == ["paid 1", "at most 100", "[removed]"]
@@ -289,7 +289,7 @@ async def test_a_tripwire_cancels_the_other_calls_of_the_turn() -> None:
     assert cancelled.is_set()
 
 
-async def test_a_stored_result_is_not_checked_again_and_keeps_its_decisions() -> None:
+async def test_a_stored_result_is_not_checked_again_after_a_crash() -> None:
     asked: list[str] = []
     tried: list[int] = []
     paid = asyncio.Event()
@@ -331,7 +331,7 @@ async def test_a_stored_result_is_not_checked_again_and_keeps_its_decisions() ->
     assert len(guardrail_events(result.events)) == 1
 
 
-async def test_decisions_outlive_the_guardrail_and_the_tool() -> None:
+async def test_guardrail_results_survive_the_removal_of_guardrail_and_tool() -> None:
     session = Session("s", store=MemoryStore())
     agent = desk([call("pay", cents=9999), call("pay", note="sk-1")], fail(ValueError("x")))
     with pytest.raises(ValueError, match="x"):
@@ -360,14 +360,14 @@ class Watching(RunHooks[Any]):
         self.seen.append(result)
 
 
-async def test_hooks_learn_of_calls_that_are_made_and_of_what_may_be_seen() -> None:
+async def test_hooks_see_only_executed_calls_and_allowed_outputs() -> None:
     hooks = Watching()
     steps = (call("pay", cents=9999), call("pay", note="sk-1"), call("pay"), say("ok"))
     await Runner.run(desk(*steps), "pay", hooks=hooks)
     assert hooks.seen == ["start", "[removed]", "start", "paid 1"]
 
 
-async def test_guardrails_see_the_call_as_the_person_allowed_it() -> None:
+async def test_tool_guardrails_check_the_arguments_edited_at_the_approval() -> None:
     class Person:
         async def approve(self, request: Any) -> Approval:
             return Approval(approved=True, by="them", arguments='{"cents": 9999}')
@@ -379,13 +379,13 @@ async def test_guardrails_see_the_call_as_the_person_allowed_it() -> None:
     assert len(guardrail_events(result.events)) == 1
 
 
-async def test_a_call_that_a_person_refused_is_shown_to_no_guardrail() -> None:
+async def test_a_call_rejected_by_a_person_reaches_no_guardrail() -> None:
     agent = desk(call("pay", cents=666), say("ok"), confirmation=Confirmation())
     result = await Runner.run(agent, "pay")
     assert result.tool_input_guardrail_results == []
 
 
-async def test_an_agent_that_is_code_learns_of_a_rejection_and_may_go_on() -> None:
+async def test_code_gets_a_tool_error_for_a_rejection_and_can_continue() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         with pytest.raises(ToolError, match="'small_sums' rejected the call.*at most 100"):
             await ctx.call("pay", cents=9999)
@@ -400,7 +400,7 @@ async def test_an_agent_that_is_code_learns_of_a_rejection_and_may_go_on() -> No
     assert len(result.tool_input_guardrail_results) == 3
 
 
-async def test_a_tripwire_ends_the_run_of_an_agent_that_is_code() -> None:
+async def test_a_tripwire_ends_the_run_of_a_code_agent() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         paid: str = await ctx.call("pay", cents=666)
         return paid
@@ -410,7 +410,7 @@ async def test_a_tripwire_ends_the_run_of_an_agent_that_is_code() -> None:
     assert len(guardrail_events(caught.value.run_data.events)) == 1
 
 
-async def test_a_tripwire_of_another_run_within_a_tool_is_a_failure_of_that_tool() -> None:
+async def test_a_tripwire_of_a_nested_run_is_a_failure_of_the_outer_tool() -> None:
     inner = desk(call("pay", cents=666), call("pay", cents=666))
 
     @function_tool(failure_error_function=None)
@@ -433,7 +433,7 @@ async def test_a_tripwire_of_another_run_within_a_tool_is_a_failure_of_that_tool
     assert result.final_output == "told"
 
 
-async def test_an_error_of_guardrails_that_a_tool_makes_up_is_no_decision_of_its_own() -> None:
+async def test_a_guardrail_error_raised_by_a_tool_records_no_guardrail_event() -> None:
     @function_tool(failure_error_function=None)
     def pretend() -> None:
         raise GuardrailError("made up")
@@ -444,7 +444,7 @@ async def test_an_error_of_guardrails_that_a_tool_makes_up_is_no_decision_of_its
     assert guardrail_events(caught.value.run_data.events) == []
 
 
-async def test_the_decision_of_each_guardrail_is_that_of_its_tool_and_name() -> None:
+async def test_guardrails_with_equal_names_are_matched_by_their_tool() -> None:
     def named(name: str) -> ToolInputGuardrail[Any]:
         return ToolInputGuardrail(lambda data: Output.allow(name), name=name)
 
@@ -467,7 +467,7 @@ async def test_the_decision_of_each_guardrail_is_that_of_its_tool_and_name() -> 
     ]
 
 
-async def test_without_events_allowed_calls_are_still_told() -> None:
+async def test_without_events_guardrail_results_are_still_returned() -> None:
     config = RunConfig(events=False)
     agent = desk([call("pay"), call("pay", cents=9999)], say("ok"))
     result = await Runner.run(agent, "pay", run_config=config)
@@ -476,7 +476,7 @@ async def test_without_events_allowed_calls_are_still_told() -> None:
     assert known.output == Output.allow("small")
 
 
-async def test_a_guardrail_that_hangs_is_stopped_by_the_time_for_tools() -> None:
+async def test_a_hanging_tool_guardrail_fails_at_the_tool_timeout() -> None:
     @tool_output_guardrail
     async def hangs(data: ToolOutputGuardrailData) -> Output:
         await asyncio.Event().wait()
@@ -489,7 +489,7 @@ async def test_a_guardrail_that_hangs_is_stopped_by_the_time_for_tools() -> None
         await Runner.run(agent, "go", run_config=RunConfig(tool_timeout_s=0.02))
 
 
-async def test_a_cancelled_run_can_be_resumed_and_asks_its_guardrail_again() -> None:
+async def test_resuming_a_cancelled_run_runs_its_guardrail_again() -> None:
     begun = asyncio.Event()
     asked: list[int] = []
 
@@ -513,7 +513,7 @@ async def test_a_cancelled_run_can_be_resumed_and_asks_its_guardrail_again() -> 
     assert len(asked) == 2
 
 
-async def test_an_error_of_our_own_tells_how_far_the_run_came() -> None:
+async def test_an_error_carries_the_data_of_the_unfinished_run() -> None:
     agent = desk(call("pay"), fail(EkidenError("x")))
     with pytest.raises(EkidenError) as caught:
         await Runner.run(agent, "pay")

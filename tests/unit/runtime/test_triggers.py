@@ -61,7 +61,7 @@ def break_down() -> str:
     raise ValueError("the machine is broken")
 
 
-async def test_a_condition_hands_over_after_the_step_that_made_it_true() -> None:
+async def test_a_condition_trigger_fires_after_the_step_that_met_it() -> None:
     model = ScriptedModel([call("rate", confidence=0.3), say("b is sure")])
     a, b = pair(model, when("confidence < 0.5"), tools=[rate])
     result, record = await one_record(a)
@@ -73,20 +73,20 @@ async def test_a_condition_hands_over_after_the_step_that_made_it_true() -> None
     assert "confidence < 0.5" in record.reason
 
 
-async def test_the_model_is_not_offered_what_a_trigger_does() -> None:
+async def test_a_triggered_handoff_is_not_offered_to_the_model() -> None:
     model = ScriptedModel([say("a alone")])
     a, _ = pair(model, when("confidence < 0.5"))
     await Runner.run(a, "hi")
     assert model.calls[0].tools == []
 
 
-async def test_a_trigger_beside_an_offer_does_both() -> None:
+async def test_a_handoff_can_be_both_triggered_and_offered() -> None:
     model = ScriptedModel([transfer("b"), say("from b")])
     a, b = pair(model, when("confidence < 0.5"), when="manual")
     assert (await Runner.run(a, "hi")).last_agent is b
 
 
-async def test_a_missing_field_does_not_fire_and_the_record_says_so() -> None:
+async def test_a_condition_with_a_missing_field_does_not_fire_and_is_recorded() -> None:
     model = ScriptedModel([say("a alone")])
     a, _ = pair(model, when("user.tier == 'gold'"))
     result = await Runner.run(a, "hi")
@@ -96,7 +96,7 @@ async def test_a_missing_field_does_not_fire_and_the_record_says_so() -> None:
     assert "user.tier" in str(note.details["evaluation"])
 
 
-async def test_a_condition_that_holds_from_the_start_hands_over_before_anything_is_said() -> None:
+async def test_a_condition_met_at_the_start_hands_off_before_the_first_answer() -> None:
     model = ScriptedModel([say("b here")])
     a, b = pair(model, when("contains(text, 'refund')"))
     result = await Runner.run(a, "a refund, please")
@@ -104,7 +104,7 @@ async def test_a_condition_that_holds_from_the_start_hands_over_before_anything_
     assert [recorded.agent for recorded in model.calls] == ["b"]
 
 
-async def test_an_answer_that_meets_the_condition_is_not_the_end() -> None:
+async def test_an_answer_that_meets_a_condition_hands_off() -> None:
     async def unsure(ctx: CodeContext[Any]) -> str:
         ctx.set("confidence", 0.1)
         return "perhaps 7"
@@ -118,7 +118,7 @@ async def test_an_answer_that_meets_the_condition_is_not_the_end() -> None:
     assert "perhaps 7" in str(list(model.calls[0].input))
 
 
-async def test_a_published_event_hands_over() -> None:
+async def test_an_event_trigger_fires_on_its_published_event() -> None:
     model = ScriptedModel([call("shout"), say("the night shift")])
     a, b = pair(model, HandoffTrigger(type="event", event="shift.over"), tools=[shout])
     result, record = await one_record(a)
@@ -128,13 +128,13 @@ async def test_a_published_event_hands_over() -> None:
     assert published == [{"published": "shift.over", "data": {"at": "18:00"}}]
 
 
-async def test_another_event_does_not() -> None:
+async def test_an_event_trigger_ignores_other_events() -> None:
     model = ScriptedModel([call("shout"), say("still a")])
     a, _ = pair(model, HandoffTrigger(type="event", event="fire"), tools=[shout])
     assert (await Runner.run(a, "hi")).last_agent is a
 
 
-async def test_an_explicit_trigger_never_fires_by_itself() -> None:
+async def test_an_explicit_trigger_fires_only_on_a_call_of_the_model() -> None:
     model = ScriptedModel([transfer("b"), say("from b")])
     a, b = pair(model, HandoffTrigger(type="explicit"))
     result, record = await one_record(a)
@@ -178,7 +178,7 @@ async def test_an_error_of_the_agent_hands_over_instead_of_ending_the_run() -> N
     assert record.trigger == {"type": "error", "error": "ConnectionError"}
 
 
-async def test_only_the_named_errors_hand_over() -> None:
+async def test_an_error_trigger_ignores_errors_it_does_not_name() -> None:
     model = ScriptedModel([fail(KeyError("x"))])
     a, _ = pair(model, HandoffTrigger(type="error", errors=("ConnectionError",)))
     with pytest.raises(KeyError):
@@ -186,13 +186,13 @@ async def test_only_the_named_errors_hand_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["ConnectionError", "OSError"])
-async def test_an_error_is_known_by_its_class_and_those_above(name: str) -> None:
+async def test_an_error_trigger_matches_the_error_class_and_its_bases(name: str) -> None:
     model = ScriptedModel([fail(ConnectionError("no line")), say("b takes over")])
     a, b = pair(model, HandoffTrigger(type="error", errors=(name,)))
     assert (await Runner.run(a, "hi")).last_agent is b
 
 
-async def test_an_error_of_a_tool_counts() -> None:
+async def test_an_error_trigger_fires_on_a_tool_error() -> None:
     model = ScriptedModel([call("break_down"), say("b takes over")])
     a, b = pair(model, HandoffTrigger(type="error"), tools=[break_down])
     result, record = await one_record(a)
@@ -201,7 +201,7 @@ async def test_an_error_of_a_tool_counts() -> None:
     assert "the machine is broken" in record.trigger["error"]
 
 
-async def test_a_missing_capability_hands_over() -> None:
+async def test_a_capability_trigger_fires_on_a_missing_capability() -> None:
     model = ScriptedModel([say("b knows")])
     a, b = pair(model, HandoffTrigger(type="capability", capabilities=("python", "sql")))
     a.capabilities = (Capability(name="sql"),)
@@ -210,14 +210,14 @@ async def test_a_missing_capability_hands_over() -> None:
     assert record.trigger == {"type": "capability", "missing": ["python"]}
 
 
-async def test_an_agent_that_has_the_capability_keeps_the_task() -> None:
+async def test_a_capability_trigger_ignores_an_agent_that_has_the_capability() -> None:
     model = ScriptedModel([say("a knows")])
     a, _ = pair(model, HandoffTrigger(type="capability", capabilities=("sql",)))
     a.capabilities = (Capability(name="SQL"),)
     assert (await Runner.run(a, "hi")).last_agent is a
 
 
-async def test_of_several_the_highest_priority_counts_and_then_the_order() -> None:
+async def test_of_several_triggers_the_highest_priority_fires_then_the_first() -> None:
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     low, first, second = (Agent(name, model=model) for name in ("low", "first", "second"))
     a = Agent(
@@ -235,7 +235,7 @@ async def test_of_several_the_highest_priority_counts_and_then_the_order() -> No
     assert record.trigger["also"] == ["second", "low"]
 
 
-async def test_the_next_one_is_tried_when_the_first_is_refused() -> None:
+async def test_the_next_trigger_fires_when_the_first_handoff_is_refused() -> None:
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     away, there = Agent("away", available=False), Agent("there", model=model)
     a = Agent(
@@ -249,7 +249,7 @@ async def test_the_next_one_is_tried_when_the_first_is_refused() -> None:
     assert codes == ["AGENT_UNAVAILABLE", None]
 
 
-async def test_a_refused_trigger_does_not_fire_again_and_again() -> None:
+async def test_a_trigger_whose_handoff_was_refused_fires_once() -> None:
     model = ScriptedModel([call("shout"), call("shout"), say("a alone")])
     a, b = pair(model, when("true"), tools=[shout])
     b.available = False
@@ -258,7 +258,7 @@ async def test_a_refused_trigger_does_not_fire_again_and_again() -> None:
     assert record.code == "AGENT_UNAVAILABLE"
 
 
-async def test_triggers_that_hand_back_and_forth_end() -> None:
+async def test_triggers_that_hand_off_back_and_forth_are_stopped() -> None:
     model = ScriptedModel(respond=lambda request: say(f"{request.agent} here"))
     a, b = Agent("a", model=model), Agent("b", model=model)
     a.handoffs = [handoff(b, trigger=when("true"), allow_return=True)]
@@ -268,7 +268,7 @@ async def test_triggers_that_hand_back_and_forth_end() -> None:
     assert records_of(result.events)[-1].code in ("MAX_DEPTH_EXCEEDED", "CIRCULAR_HANDOFF")
 
 
-async def test_a_target_that_fails_gives_a_triggered_handoff_back() -> None:
+async def test_a_failing_target_of_a_trigger_returns_control() -> None:
     model = ScriptedModel(
         respond=lambda r: fail(ValueError("dead")) if r.agent == "b" else say("a again")
     )

@@ -81,7 +81,7 @@ def guarded(source: Agent[Any]) -> Agent[Any]:
     ],
     ids=["filter", "on_handoff", "hook of the source", "hook of the target", "guardrail"],
 )
-async def test_an_exception_is_logged_with_its_traceback_and_in_the_trace_and_on_the_result(
+async def test_a_users_exception_appears_in_log_trace_and_result(
     make: Callable[[], Agent[Any]], answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = Session("s", store=MemoryStore())
@@ -95,7 +95,9 @@ async def test_an_exception_is_logged_with_its_traceback_and_in_the_trace_and_on
     assert [span for span in trace.spans if "boom" in (span.error or "")]
 
 
-async def test_an_approver_that_raises_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_in_an_approver_is_logged_and_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     @function_tool(confirmation=Confirmation())
     def pay() -> str:
         return "paid"
@@ -111,7 +113,9 @@ async def test_an_approver_that_raises_is_seen(caplog: pytest.LogCaptureFixture)
     assert 'raise ValueError("boom")' in caplog.text
 
 
-async def test_a_compensation_that_raises_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_in_a_compensation_is_logged_and_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def fails(ctx: CodeContext[Any]) -> str:
         await ctx.on_rollback(boom, key="seat")
         raise ConnectionError("no line")
@@ -126,7 +130,7 @@ async def test_a_compensation_that_raises_is_seen(caplog: pytest.LogCaptureFixtu
     assert 'raise ValueError("boom")' in caplog.text
 
 
-async def test_a_filter_may_give_plain_items_and_half_of_a_call_is_left_out_with_a_note() -> None:
+async def test_a_filter_that_tears_calls_apart_drops_their_halves_with_a_warning() -> None:
     reply = {"type": "function_call_output", "call_id": "lost", "output": "x"}
     nameless = {"type": "function_call", "name": "x", "arguments": "{}"}
     thought = {"type": "reasoning", "id": "r1", "summary": []}
@@ -151,7 +155,7 @@ async def test_a_filter_may_give_plain_items_and_half_of_a_call_is_left_out_with
     assert composed.final_output == "of the target"
 
 
-async def test_what_a_filter_of_the_models_input_tears_apart_is_not_sent() -> None:
+async def test_a_model_input_filter_that_tears_calls_apart_drops_their_halves() -> None:
     @function_tool
     def look() -> str:
         """Look."""

@@ -20,7 +20,7 @@ from tests.unit.runtime.offices import Office, ended, waiting
 DAY_S = 86_400
 
 
-async def test_many_requests_of_others_do_not_hide_one(tmp_path: Any) -> None:
+async def test_many_requests_of_other_sessions_do_not_hide_a_request(tmp_path: Any) -> None:
     path = tmp_path / "one.db"
     async with SqliteStore(path) as store, SqliteStore(path) as other:
         now_us = RunConfig().clock.now_us()
@@ -36,7 +36,7 @@ async def test_many_requests_of_others_do_not_hide_one(tmp_path: Any) -> None:
         assert len(await office.documents()) == 250
 
 
-async def test_requests_of_sessions_that_are_gone_are_swept() -> None:
+async def test_requests_of_deleted_sessions_are_removed() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await store.create(NewSession(id="s", agent="a"))
@@ -56,7 +56,7 @@ async def test_requests_of_sessions_that_are_gone_are_swept() -> None:
     assert sorted(left) == ["hrq0001", "hrq0002", "hrq0003", "hrq0005", "hrq0006"]
 
 
-async def test_a_request_that_nobody_can_take_up_is_withdrawn_on_record_and_removed() -> None:
+async def test_cancelling_a_request_that_no_process_executes_records_and_removes_it() -> None:
     office = Office(MemoryStore())
     office.let_go.set()
     await (await office.at_work())
@@ -68,7 +68,7 @@ async def test_a_request_that_nobody_can_take_up_is_withdrawn_on_record_and_remo
     assert (row.agent, row.outcome, row.owner) == ("a", "done", None)
 
 
-async def test_who_is_not_of_the_team_still_withdraws() -> None:
+async def test_a_controller_of_another_team_can_cancel_a_request() -> None:
     office = Office(MemoryStore())
     office.let_go.set()
     await (await office.at_work())
@@ -82,7 +82,7 @@ async def test_who_is_not_of_the_team_still_withdraws() -> None:
     assert (await office.session.row()).owner is None
 
 
-async def test_requests_of_a_session_whose_name_begins_alike_are_left_alone() -> None:
+async def test_requests_of_a_session_with_the_same_prefix_are_left_alone() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     now_us = office.config.clock.now_us()
@@ -93,7 +93,7 @@ async def test_requests_of_a_session_whose_name_begins_alike_are_left_alone() ->
     assert [each.key for each in await office.documents()] == ["s/t/hrq0001"]
 
 
-async def test_more_requests_than_a_page_are_all_answered() -> None:
+async def test_more_cancelled_requests_than_a_page_are_all_recorded() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     now_us = office.config.clock.now_us()
@@ -114,7 +114,9 @@ async def test_more_requests_than_a_page_are_all_answered() -> None:
         ({"to": "a"}, "PERMISSION_DENIED"),
     ],
 )
-async def test_nobody_is_interrupted_for_what_is_refused_anyway(options: Any, code: str) -> None:
+async def test_a_request_that_would_be_refused_does_not_interrupt_the_run(
+    options: Any, code: str
+) -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
     starting = office.start(policy="immediate", **options)
@@ -126,7 +128,7 @@ async def test_nobody_is_interrupted_for_what_is_refused_anyway(options: Any, co
 
 
 @pytest.mark.parametrize("b", [{"available": False}])
-async def test_nobody_is_interrupted_by_another_process_for_what_is_refused_anyway(
+async def test_a_request_of_another_process_that_would_be_refused_does_not_interrupt(
     tmp_path: Any, b: Any
 ) -> None:
     path = tmp_path / "one.db"
@@ -153,7 +155,7 @@ async def test_nobody_is_interrupted_by_another_process_for_what_is_refused_anyw
         assert ended(await starting) == ("failed", "AGENT_UNAVAILABLE")
 
 
-def test_a_request_of_another_version_is_read() -> None:
+def test_a_stored_request_of_another_version_is_read() -> None:
     stored = {**Asked(id="hrq1", to="b", by=Actor(kind="person")).to_json(), "colour": "red"}
     del stored["source"], stored["withdrawn"]
     assert Asked.from_json(stored) == Asked(id="hrq1", to="b", by=Actor(kind="person"))

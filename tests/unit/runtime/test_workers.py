@@ -52,7 +52,7 @@ async def test_two_workers_do_every_session_once(store: Store) -> None:
     assert len(page.sessions) == 30
 
 
-async def test_a_waiting_worker_takes_new_work_and_stops_when_told(store: Store) -> None:
+async def test_an_idle_worker_takes_new_work_and_stops_on_request(store: Store) -> None:
     seen: list[str] = []
     team = counting_team(seen)
     worker = Worker(store, team)
@@ -93,14 +93,14 @@ async def test_a_message_for_a_busy_session_is_refused_where_configured(store: S
         )
 
 
-async def test_a_submitted_message_can_also_be_resumed_by_hand(store: Store) -> None:
+async def test_a_submitted_message_can_be_resumed_without_a_worker(store: Store) -> None:
     team = counting_team([])
     session = Session("s1", store=store)
     await submit(team, "hello", session=session)
     assert (await Runner.resume(team, session)).final_output == "HELLO"
 
 
-async def test_a_worker_leaves_sessions_of_agents_it_does_not_have(store: Store) -> None:
+async def test_a_worker_skips_sessions_of_agents_outside_its_team(store: Store) -> None:
     other: list[str] = []
     mine = counting_team([])
     theirs = Agent("theirs", run=counting_team(other).run)
@@ -114,7 +114,7 @@ async def test_a_worker_leaves_sessions_of_agents_it_does_not_have(store: Store)
     assert other == ["s1"]
 
 
-async def test_a_session_that_cannot_be_taken_up_is_set_aside(store: Store) -> None:
+async def test_a_ready_session_without_work_is_marked_as_failed(store: Store) -> None:
     team = counting_team([])
     await store.create(NewSession(id="odd", agent="code", status="ready"))
     await Worker(store, team).run(until_idle=True)
@@ -125,7 +125,7 @@ async def test_a_session_that_cannot_be_taken_up_is_set_aside(store: Store) -> N
     assert "nothing to resume" in (last.error or "")
 
 
-async def test_a_worker_that_ends_when_idle_bears_a_store_that_is_away_for_a_moment() -> None:
+async def test_a_worker_until_idle_survives_a_brief_store_outage() -> None:
     class Blinking(MemoryStore):
         away = True
 
@@ -143,7 +143,7 @@ async def test_a_worker_that_ends_when_idle_bears_a_store_that_is_away_for_a_mom
     assert worker.finished == 1
 
 
-async def test_timers_are_seen_to_while_every_place_is_taken() -> None:
+async def test_timers_run_while_all_worker_slots_are_taken() -> None:
     store, gate = MemoryStore(), asyncio.Event()
 
     async def asking(ctx: CodeContext[Any]) -> str:
@@ -166,7 +166,7 @@ async def test_timers_are_seen_to_while_every_place_is_taken() -> None:
     assert (await store.get("s1")).outcome == "done"
 
 
-async def test_a_timer_that_cannot_be_seen_to_stops_no_worker(
+async def test_an_invalid_timer_does_not_stop_the_worker(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, seen = MemoryStore(), list[str]()
@@ -178,7 +178,7 @@ async def test_a_timer_that_cannot_be_seen_to_stops_no_worker(
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), StoreUnavailable("away")])
-async def test_whatever_is_wrong_with_timers_they_are_looked_at_again(
+async def test_an_error_while_running_timers_is_logged_and_retried(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, looks, again = MemoryStore(), list[int](), asyncio.Event()

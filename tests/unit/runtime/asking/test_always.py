@@ -88,7 +88,7 @@ class Tills:
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
-async def test_an_always_covers_what_was_asked_at_the_same_time(first: int) -> None:
+async def test_an_always_approval_covers_calls_pending_at_the_same_time(first: int) -> None:
     tills = Tills(3)
     await tills.begin()
     await tills.answer(first, "approve", always=True)
@@ -103,7 +103,9 @@ async def test_an_always_covers_what_was_asked_at_the_same_time(first: int) -> N
 
 
 @pytest.mark.parametrize("granted", [1, 2])
-async def test_a_no_to_one_call_counts_more_than_an_always_to_another(granted: int) -> None:
+async def test_a_rejection_of_one_call_overrides_an_always_approval_of_another(
+    granted: int,
+) -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(granted, "approve", always=True)
@@ -114,7 +116,7 @@ async def test_a_no_to_one_call_counts_more_than_an_always_to_another(granted: i
     assert await said(tills.store) == "done"
 
 
-async def test_a_withdrawal_of_one_question_counts_more_than_an_always_to_another() -> None:
+async def test_a_cancelled_approval_overrides_an_always_approval_of_another_call() -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(1, "approve", always=True)
@@ -123,7 +125,7 @@ async def test_a_withdrawal_of_one_question_counts_more_than_an_always_to_anothe
     assert tills.paid == [1]
 
 
-async def test_an_edit_of_one_call_counts_more_than_an_always_to_another() -> None:
+async def test_edited_arguments_of_one_call_override_an_always_approval_of_another() -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(1, "approve", always=True)
@@ -132,7 +134,7 @@ async def test_an_edit_of_one_call_counts_more_than_an_always_to_another() -> No
     assert tills.paid == [1, 7]
 
 
-async def test_an_always_counts_more_than_that_nobody_answered() -> None:
+async def test_an_always_approval_overrides_an_expired_approval() -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(1, "approve", always=True)
@@ -143,7 +145,7 @@ async def test_an_always_counts_more_than_that_nobody_answered() -> None:
 
 
 @pytest.mark.parametrize("granted", [1, 2])
-async def test_a_no_that_comes_while_the_always_is_looked_at_wins(granted: int) -> None:
+async def test_a_rejection_that_races_with_an_always_approval_wins(granted: int) -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(granted, "approve", always=True)
@@ -158,7 +160,7 @@ async def test_a_no_that_comes_while_the_always_is_looked_at_wins(granted: int) 
 
 
 @pytest.mark.parametrize("granted", [1, 2])
-async def test_whoever_dies_after_withdrawing_asks_nobody_again(granted: int) -> None:
+async def test_a_crash_after_cancelling_a_question_does_not_ask_it_again(granted: int) -> None:
     tills = Tills()
     await tills.begin()
     await tills.answer(granted, "approve", always=True)
@@ -175,7 +177,7 @@ async def test_whoever_dies_after_withdrawing_asks_nobody_again(granted: int) ->
     assert len(posted) == 2, "both before anything was answered"
 
 
-async def test_an_always_of_an_approver_covers_what_it_left_to_the_inbox() -> None:
+async def test_an_always_approval_by_the_approver_covers_a_call_left_to_the_inbox() -> None:
     class Hesitant:
         async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
             if request.arguments == '{"cents":1}':

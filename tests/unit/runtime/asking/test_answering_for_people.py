@@ -89,7 +89,7 @@ def by_handoff(greedy: Greedy) -> Agent[Any]:
 
 @pytest.mark.parametrize("agent", [by_instructions, by_hooks, by_guardrail, by_handoff])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_no_part_of_an_agent_answers(
+async def test_an_agents_own_code_cannot_answer_inbox_items(
     agent: Callable[[Greedy], Agent[Any]], streamed: bool
 ) -> None:
     store = MemoryStore()
@@ -110,7 +110,7 @@ async def test_no_part_of_an_agent_answers(
     assert greedy.tries[-1] == "answered", "a program may, before and after"
 
 
-async def test_an_approver_speaks_for_people_and_may_answer() -> None:
+async def test_an_approver_may_answer_inbox_items() -> None:
     store = MemoryStore()
     greedy = Greedy(store)
     await greedy.post()

@@ -47,7 +47,7 @@ async def test_an_approver_may_leave_a_question_to_the_inbox() -> None:
 
 
 @pytest.mark.parametrize("later", [None, Never()])
-async def test_an_answer_in_the_inbox_holds_whoever_goes_on_with_the_run(
+async def test_an_answer_in_the_inbox_counts_after_the_approver_changed(
     later: Approver | None,
 ) -> None:
     till = Till(say("done"))
@@ -61,7 +61,7 @@ async def test_an_answer_in_the_inbox_holds_whoever_goes_on_with_the_run(
     assert till.paid == [100]
 
 
-async def test_what_is_no_answer_is_a_no() -> None:
+async def test_an_invalid_approver_answer_rejects_the_call() -> None:
     class Odd:
         async def approve(self, request: ConfirmationRequest) -> Any:
             return "outbox"

@@ -43,7 +43,7 @@ async def sales(ctx: CodeContext[Any]) -> Any:
     return {"customer": 42, "asked": ctx.received}
 
 
-async def test_an_agent_asks_another_and_goes_on_with_its_answer() -> None:
+async def test_an_agent_asks_another_agent_and_uses_the_answer() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         data = await ctx.ask("sales", "customer data", {"id": 42})
         return f"got {data['customer']} for {data['asked']['from']}: {data['asked']['context']}"
@@ -75,7 +75,7 @@ async def test_with_workers_the_asker_is_suspended_and_woken() -> None:
     assert message.state == "answered", "it can be looked at as long as retention says"
 
 
-async def test_the_question_and_its_answer_are_on_record() -> None:
+async def test_a_question_and_its_answer_are_recorded_as_events() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask("sales", "客户数据", priority="urgent")
 
@@ -93,7 +93,7 @@ async def test_the_question_and_its_answer_are_on_record() -> None:
     assert "客户数据" in first.items[0]["content"]
 
 
-async def test_the_code_before_a_question_is_run_again_and_what_it_did_counts_once() -> None:
+async def test_code_before_a_question_is_replayed_without_repeating_its_effects() -> None:
     runs: list[str] = []
     store = MemoryStore()
 
@@ -122,7 +122,7 @@ async def test_the_code_before_a_question_is_run_again_and_what_it_did_counts_on
     assert [e.type for e in result.events].count("agent_start") == 1
 
 
-async def test_a_tool_of_a_model_asks_and_its_neighbours_run_once() -> None:
+async def test_a_tool_that_asks_is_rerun_and_parallel_tools_run_once() -> None:
     ran: list[str] = []
 
     @function_tool
@@ -153,7 +153,7 @@ async def test_a_tool_of_a_model_asks_and_its_neighbours_run_once() -> None:
         assert [item["output"] for item in outputs] == ["lamp costs 42", "3 left"]
 
 
-async def test_several_are_asked_at_once_and_answer_in_order() -> None:
+async def test_ask_all_returns_the_answers_in_order() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask_all([Ask(agent="a", subject="?"), Ask(agent="b", subject="?")])
 
@@ -170,7 +170,7 @@ async def test_several_are_asked_at_once_and_answer_in_order() -> None:
     assert await said(store) == '["from a","from b"]'
 
 
-async def test_of_several_the_first_good_answer_is_enough() -> None:
+async def test_ask_any_returns_the_first_successful_answer() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         who, answer = await ctx.ask_any(
             [
@@ -197,7 +197,7 @@ async def test_of_several_the_first_good_answer_is_enough() -> None:
     assert states == {"broken": "failed", "good": "answered", "waits": "cancelled"}
 
 
-async def test_if_all_of_several_fail_the_last_failure_is_told() -> None:
+async def test_ask_any_raises_the_last_failure_if_all_fail() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask_any([Ask(agent="x", subject="?"), Ask(agent="y", subject="?")])
 
@@ -208,7 +208,7 @@ async def test_if_all_of_several_fail_the_last_failure_is_told() -> None:
         await Runner.run(team_of(pm=pm, x=fails, y=fails), "go")
 
 
-async def test_the_failure_of_who_is_asked_is_the_askers_to_handle() -> None:
+async def test_a_failure_of_the_asked_agent_is_raised_in_the_asking_code() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         try:
             await ctx.ask("sales", "?")
@@ -236,7 +236,7 @@ async def test_a_structured_answer_comes_as_json() -> None:
     assert (await Runner.run(team_of(pm=pm, sales=offers), "go")).final_output == 42
 
 
-async def test_nobody_can_be_asked_who_is_not_there() -> None:
+async def test_asking_an_unknown_agent_is_refused() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask("ghost", "?")
 
@@ -255,7 +255,7 @@ async def test_nobody_can_be_asked_who_is_not_there() -> None:
         {"agent": "sales", "subject": "?", "payload": object()},
     ],
 )
-async def test_what_cannot_be_asked_is_refused_before_anything_is_stored(wrong: Any) -> None:
+async def test_an_invalid_question_is_refused_before_anything_is_stored(wrong: Any) -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask(**wrong)
 
@@ -265,7 +265,7 @@ async def test_what_cannot_be_asked_is_refused_before_anything_is_stored(wrong: 
     assert await store.find_messages() == []
 
 
-async def test_nothing_asked_is_a_mistake() -> None:
+async def test_asking_an_empty_list_is_refused() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask_all([])
 
@@ -309,7 +309,7 @@ async def test_questions_that_lead_to_questions_end_at_the_depth_limit() -> None
     assert depths == ["bus.failed"]
 
 
-async def test_agents_that_ask_each_other_in_a_circle_are_told_and_the_others_finish() -> None:
+async def test_a_circle_of_questions_raises_a_deadlock_error_and_the_others_finish() -> None:
     told: list[DeadlockError] = []
 
     async def a(ctx: CodeContext[Any]) -> str:
@@ -368,7 +368,7 @@ async def test_the_same_agents_in_other_tasks_are_no_deadlock() -> None:
     assert (await said(store, "one"), await said(store, "two")) == ("leaf", "leaf")
 
 
-async def test_an_answer_that_does_not_come_in_time_is_a_timeout_and_a_late_one_is_kept() -> None:
+async def test_an_answer_after_the_timeout_is_stored_as_late() -> None:
     clock = ManualClock()
     store, config = MemoryStore(clock), RunConfig(clock=clock)
     workers: list[Worker] = []
@@ -405,7 +405,7 @@ async def test_an_answer_that_does_not_come_in_time_is_a_timeout_and_a_late_one_
     assert await outcome(store) == ("idle", "done"), "a late answer wakes nobody"
 
 
-async def test_time_in_which_a_person_is_waited_for_does_not_count() -> None:
+async def test_time_spent_waiting_for_people_does_not_count_towards_the_timeout() -> None:
     clock = ManualClock()
     store, config = MemoryStore(clock), RunConfig(clock=clock)
 
@@ -430,7 +430,7 @@ async def test_time_in_which_a_person_is_waited_for_does_not_count() -> None:
     assert await outcome(store) == ("idle", "done")
 
 
-async def test_a_message_is_told_and_worked_on_without_anybody_waiting() -> None:
+async def test_a_message_to_an_agent_starts_its_session_without_waiting() -> None:
     heard: list[dict[str, Any]] = []
 
     async def pm(ctx: CodeContext[Any]) -> str:
@@ -454,7 +454,7 @@ async def test_a_message_is_told_and_worked_on_without_anybody_waiting() -> None
     }
 
 
-async def test_what_is_told_before_a_question_is_told_once() -> None:
+async def test_a_message_before_a_question_is_delivered_once() -> None:
     heard: list[str] = []
 
     async def pm(ctx: CodeContext[Any]) -> str:
@@ -469,7 +469,7 @@ async def test_what_is_told_before_a_question_is_told_once() -> None:
     assert heard == ["x"]
 
 
-async def test_a_message_to_somebody_outside_the_team_waits_in_their_mailbox() -> None:
+async def test_a_message_to_an_agent_outside_the_team_stays_in_its_mailbox() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         await ctx.tell("elsewhere", "done", "x", priority="high", ttl_s=60)
         return "told"
@@ -481,7 +481,7 @@ async def test_a_message_to_somebody_outside_the_team_waits_in_their_mailbox() -
     assert message.body["subject"] == "done"
 
 
-async def test_a_new_message_withdraws_what_was_asked() -> None:
+async def test_a_new_message_withdraws_open_questions() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return "never mind" if ctx.text == "forget it" else await ctx.ask("sales", "?")
 
@@ -503,7 +503,7 @@ async def test_a_new_message_withdraws_what_was_asked() -> None:
     assert (child.status, child.outcome) == ("idle", "failed")
 
 
-async def test_a_run_that_fails_leaves_no_question_behind() -> None:
+async def test_a_failed_run_leaves_no_open_questions() -> None:
     @function_tool
     async def asks(ctx: ToolContext[Any]) -> str:
         """Ask."""

@@ -66,7 +66,7 @@ class SlowDesk:
         await Inbox(self.store).answer(item.id, choice="approve", by="mira")
 
 
-async def test_a_person_may_take_hours_though_nobody_looked_at_timers() -> None:
+async def test_waiting_for_a_person_outlasts_the_timeout_without_running_timers() -> None:
     desk = SlowDesk()
     session = Session("s", store=desk.store)
     await Runner.run(desk.team, "go", session=session, run_config=desk.config)
@@ -76,7 +76,7 @@ async def test_a_person_may_take_hours_though_nobody_looked_at_timers() -> None:
     assert result.final_output == "approve"
 
 
-async def test_with_workers_too() -> None:
+async def test_waiting_for_a_person_outlasts_the_timeout_with_workers() -> None:
     desk = SlowDesk()
     await submitted(desk.store, desk.team, desk.config)
     desk.clock.advance(3600)
@@ -101,7 +101,7 @@ async def test_after_the_person_has_decided_the_time_runs_again() -> None:
     assert await open_waits(desk.store) == []
 
 
-async def test_code_that_calls_a_tool_beside_a_question_calls_it_once() -> None:
+async def test_code_that_calls_a_tool_in_parallel_with_a_question_calls_it_once() -> None:
     calls: list[str] = []
 
     @function_tool
@@ -126,7 +126,7 @@ async def test_code_that_calls_a_tool_beside_a_question_calls_it_once() -> None:
     assert [event.type for event in result.events].count("tool_call") == 1
 
 
-async def test_what_is_told_before_a_question_is_sent_with_it() -> None:
+async def test_a_message_before_a_question_to_people_is_delivered_once() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         await ctx.tell("archive", "begun")
         return (await ctx.request_approval("?")).choice
@@ -145,7 +145,7 @@ async def test_what_is_told_before_a_question_is_sent_with_it() -> None:
     assert len((await store.list()).sessions) == 2, "it is told once"
 
 
-async def test_agents_that_tell_each_other_for_ever_are_stopped() -> None:
+async def test_an_endless_chain_of_messages_between_agents_is_stopped() -> None:
     heard: list[str] = []
 
     async def echo(ctx: CodeContext[Any]) -> str:
@@ -161,7 +161,7 @@ async def test_agents_that_tell_each_other_for_ever_are_stopped() -> None:
     assert heard == ["a", "b", "a", "b", "a", "b"]
 
 
-async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
+async def test_a_circle_of_questions_through_a_team_and_the_bus_is_stopped() -> None:
     store = MemoryStore()
 
     async def pm(ctx: CodeContext[Any]) -> Any:
@@ -187,7 +187,7 @@ async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
     assert len((await store.list()).sessions) <= 6
 
 
-async def test_a_run_that_is_cancelled_waits_for_nobody_and_can_be_resumed() -> None:
+async def test_a_cancelled_run_leaves_no_waits_and_can_be_resumed() -> None:
     asked = asyncio.Event()
 
     async def pm(ctx: CodeContext[Any]) -> Any:
@@ -232,7 +232,7 @@ async def test_a_late_answer_to_one_of_several_is_enough() -> None:
     assert await open_items(store) == []
 
 
-async def test_a_mailbox_that_nobody_empties_takes_only_so_much() -> None:
+async def test_a_full_mailbox_refuses_further_messages() -> None:
     store = MemoryStore()
     queue = agent_queue("elsewhere")
     await store.put_messages(
@@ -265,7 +265,7 @@ async def test_questions_and_answers_are_not_for_carrying_files() -> None:
         await Runner.run(team_of(pm=small, sales=sales), "go")
 
 
-async def test_a_timer_that_cannot_be_read_keeps_no_other_from_its_time() -> None:
+async def test_an_unreadable_timer_does_not_block_other_timers() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
 

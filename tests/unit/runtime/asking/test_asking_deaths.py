@@ -30,7 +30,7 @@ from tests.unit.runtime.asking.desks import (
 from tests.unit.runtime.asking_machine.stores import Death, MortalMemory
 
 
-async def test_who_cannot_be_run_does_not_answer_and_that_is_told() -> None:
+async def test_a_question_to_an_agent_that_cannot_run_fails_with_the_reason() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         try:
             return str(await ctx.ask("sales", "?"))
@@ -49,7 +49,7 @@ async def test_who_cannot_be_run_does_not_answer_and_that_is_told() -> None:
 
 
 @MODES
-async def test_who_dies_before_looking_for_a_circle_leaves_that_to_who_goes_on(mode: str) -> None:
+async def test_a_deadlock_missed_because_of_a_crash_is_found_on_resume(mode: str) -> None:
     told: list[DeadlockError] = []
 
     async def a(ctx: CodeContext[Any]) -> str:
@@ -83,7 +83,7 @@ async def test_who_dies_before_looking_for_a_circle_leaves_that_to_who_goes_on(m
     assert await open_waits(store) == []
 
 
-async def test_what_is_asked_side_by_side_is_asked_once() -> None:
+async def test_questions_asked_in_parallel_are_each_asked_once() -> None:
     class Slow(MemoryStore):
         async def now_us(self) -> int:
             await asyncio.sleep(0)
@@ -98,7 +98,7 @@ async def test_what_is_asked_side_by_side_is_asked_once() -> None:
     assert sorted(row.agent for row in (await store.list()).sessions) == ["a", "b", "pm"]
 
 
-async def test_an_item_that_was_withdrawn_by_who_died_is_asked_again() -> None:
+async def test_an_item_cancelled_by_a_process_that_crashed_is_posted_again() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         return "never mind" if ctx.text == "forget it" else await asks_people(ctx)
 
@@ -119,7 +119,7 @@ async def test_an_item_that_was_withdrawn_by_who_died_is_asked_again() -> None:
     assert (await Runner.resume(team, session)).final_output == "reject"
 
 
-async def test_a_failed_run_that_is_resumed_and_asks_is_woken_by_the_answer() -> None:
+async def test_an_answer_resumes_a_failed_run_that_asked_after_its_retry() -> None:
     tries: list[str] = []
 
     async def pm(ctx: CodeContext[Any]) -> str:
@@ -142,7 +142,7 @@ async def test_a_failed_run_that_is_resumed_and_asks_is_woken_by_the_answer() ->
     assert await said(store) == "approve"
 
 
-async def test_who_asks_waits_while_somebody_else_works_on_what_it_takes() -> None:
+async def test_a_question_waits_while_another_process_runs_the_asked_session() -> None:
     """a waits for b, which waits for c, which another process runs."""
     store = MemoryStore()
     begun, never = asyncio.Event(), asyncio.Event()
@@ -177,7 +177,7 @@ async def test_who_asks_waits_while_somebody_else_works_on_what_it_takes() -> No
 
 
 @pytest.mark.parametrize("kind", ["query", "inbox"])
-async def test_what_goes_wrong_while_asking_is_the_runs_failure(kind: str) -> None:
+async def test_a_store_error_during_a_question_fails_the_run(kind: str) -> None:
     """A store that refuses the question must not leave a session that is tried for ever."""
 
     class Refusing(MemoryStore):

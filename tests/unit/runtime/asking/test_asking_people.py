@@ -41,7 +41,7 @@ async def desk(ctx: CodeContext[Any]) -> str:
     return f"{answer.choice} by {answer.by} via {answer.via}: {answer.text}"
 
 
-async def test_a_person_decides_and_the_run_goes_on_with_it() -> None:
+async def test_a_person_answers_in_the_inbox_and_the_run_resumes_with_the_answer() -> None:
     store = MemoryStore()
     session, team = Session("s", store=store), team_of(desk=desk)
     result = await Runner.run(team, "go", session=session)
@@ -58,7 +58,7 @@ async def test_a_person_decides_and_the_run_goes_on_with_it() -> None:
     assert (inbox[1] or {})["answer"]["by"] == "美咲"
 
 
-async def test_waiting_sessions_are_rows_and_each_answer_wakes_its_own() -> None:
+async def test_each_answer_wakes_only_its_own_session() -> None:
     store, team = MemoryStore(), team_of(desk=desk)
     for number in range(20):
         await submit(team, "go", session=Session(f"s{number}", store=store))
@@ -104,7 +104,7 @@ async def test_a_withdrawn_question_is_an_error_that_the_code_can_handle() -> No
     assert await said(store) == "then not (cancelled)"
 
 
-async def test_roles_and_chains_come_from_the_run() -> None:
+async def test_the_role_and_the_escalation_chain_come_from_the_run_config() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     config = RunConfig(
@@ -119,7 +119,7 @@ async def test_roles_and_chains_come_from_the_run() -> None:
     assert (await Inbox(store).get(item.id)).role == "manager"
 
 
-async def test_no_timer_is_left_of_a_question_that_waited_for_people() -> None:
+async def test_a_question_that_waited_for_people_leaves_no_timer() -> None:
     async def clerk(ctx: CodeContext[Any]) -> str:
         first = await ctx.request_approval("15 % off?", ("no", "yes"))
         return (
@@ -142,7 +142,7 @@ async def test_no_timer_is_left_of_a_question_that_waited_for_people() -> None:
     assert await store.list_documents(TIMERS) == []
 
 
-async def test_without_a_store_nobody_could_answer() -> None:
+async def test_a_question_to_people_needs_a_session_in_a_store() -> None:
     with pytest.raises(UserError, match="give it a session in a store"):
         await Runner.run(team_of(desk=desk), "go")
 
@@ -157,7 +157,7 @@ async def test_without_a_store_nobody_could_answer() -> None:
         {"subject": "?", "context": object()},
     ],
 )
-async def test_what_cannot_be_asked_is_refused(wrong: Any) -> None:
+async def test_an_invalid_question_to_people_is_refused(wrong: Any) -> None:
     async def asks(ctx: CodeContext[Any]) -> Any:
         return await ctx.request_approval(**wrong)
 
@@ -167,7 +167,7 @@ async def test_what_cannot_be_asked_is_refused(wrong: Any) -> None:
     assert await open_items(store) == []
 
 
-async def test_an_agent_can_never_answer() -> None:
+async def test_an_agent_cannot_answer_inbox_items() -> None:
     store = MemoryStore()
 
     @function_tool(failure_error_function=None)
@@ -243,7 +243,7 @@ class Till:
         return str(page.records[0].actor)
 
 
-async def test_a_tool_waits_in_the_inbox_for_its_yes() -> None:
+async def test_a_tool_runs_after_its_approval_in_the_inbox() -> None:
     till = Till(say("done"))
     item = await till.begin()
     await Inbox(till.store).answer(item, choice="approve", by="mira", via="http")
@@ -254,7 +254,7 @@ async def test_a_tool_waits_in_the_inbox_for_its_yes() -> None:
     assert (event.details or {})["by"] == "mira"
 
 
-async def test_a_no_in_the_inbox_is_told_to_the_model() -> None:
+async def test_a_rejection_in_the_inbox_is_reported_to_the_model() -> None:
     till = Till(say("not then"))
     item = await till.begin()
     await Inbox(till.store).answer(item, choice="reject", by="mira", text="too dear")
@@ -263,7 +263,7 @@ async def test_a_no_in_the_inbox_is_told_to_the_model() -> None:
     assert "the person refused: too dear" in till.told
 
 
-async def test_an_approval_expires_at_its_deadline_and_nobody_refused_it() -> None:
+async def test_an_approval_expires_at_its_deadline_without_counting_as_rejected() -> None:
     till = Till(say("not then"), timeout_s=20)
     item = await till.begin()
     till.clock.advance(21)
@@ -303,7 +303,7 @@ async def test_a_withdrawn_approval_is_neither_refused_nor_expired() -> None:
 
 
 @pytest.mark.parametrize("how", ["message", "handoff"])
-async def test_a_call_whose_approval_the_run_withdraws_is_told_as_not_run(how: str) -> None:
+async def test_a_call_whose_approval_the_run_withdraws_is_reported_as_not_run(how: str) -> None:
     till = Till(say("as you like"))
     await till.begin()
     if how == "message":
@@ -321,7 +321,7 @@ async def test_a_call_whose_approval_the_run_withdraws_is_told_as_not_run(how: s
     assert till.paid == []
 
 
-async def test_edited_arguments_are_run_if_the_person_means_them() -> None:
+async def test_edited_arguments_are_used_only_if_the_edit_is_confirmed() -> None:
     till = Till(say("done"))
     item = await till.begin()
     inbox = Inbox(till.store)
@@ -351,7 +351,7 @@ def handed() -> tuple[Team, MemoryStore]:
     return Team(front), MemoryStore()
 
 
-async def test_a_conversation_handed_to_people_is_answered_in_the_inbox() -> None:
+async def test_a_handoff_to_people_is_answered_in_the_inbox() -> None:
     team, store = handed()
     session = Session("s", store=store)
     result = await Runner.run(team, "help me", session=session)
@@ -389,7 +389,7 @@ async def test_answering_through_the_controller_closes_the_item_and_only_once() 
         await Inbox(store).answer(item.id, choice="answer", text="No.", by="ken")
 
 
-async def test_a_conversation_taken_from_people_leaves_nothing_in_the_inbox() -> None:
+async def test_a_conversation_taken_back_from_people_cancels_its_inbox_item() -> None:
     team, store = handed()
     session = Session("s", store=store)
     await Runner.run(team, "help me", session=session)
@@ -398,7 +398,7 @@ async def test_a_conversation_taken_from_people_leaves_nothing_in_the_inbox() ->
     assert [item.status for item in items] == ["cancelled"]
 
 
-async def test_a_conversation_that_cannot_be_given_back_waits_for_people_again() -> None:
+async def test_a_failed_return_to_the_agent_posts_a_new_inbox_item() -> None:
     team, store = handed()
     session = Session("s", store=store)
     await Runner.run(team, "help me", session=session)
@@ -413,9 +413,7 @@ async def test_a_conversation_that_cannot_be_given_back_waits_for_people_again()
     assert (await Runner.wait(team, session)).final_output == "Then I do it."
 
 
-async def test_whoever_answered_before_the_process_died_answers_again_with_the_first_words() -> (
-    None
-):
+async def test_after_a_crash_a_repeated_answer_keeps_the_first_text() -> None:
     team, store = handed()
     await Runner.run(team, "help me", session=Session("s", store=store))
     [item] = await open_items(store)

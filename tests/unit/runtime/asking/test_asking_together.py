@@ -22,7 +22,7 @@ class FarAway(MemoryStore):
         return await super().now_us()
 
 
-async def test_they_are_all_asked_before_any_of_them_has_answered() -> None:
+async def test_parallel_questions_are_stored_in_one_commit() -> None:
     store, both, runs = FarAway(), asyncio.Barrier(2), list[str]()
 
     async def pm(ctx: CodeContext[Any]) -> str:
@@ -43,7 +43,7 @@ async def test_they_are_all_asked_before_any_of_them_has_answered() -> None:
     assert asks[1] == asks[0] + 1, "one commit stores both"
 
 
-async def test_people_are_all_asked_too() -> None:
+async def test_parallel_questions_to_people_are_all_posted() -> None:
     store = FarAway()
 
     async def pm(ctx: CodeContext[Any]) -> str:

@@ -38,7 +38,7 @@ async def waiting(store: MemoryStore) -> tuple[Session, str]:
     return session, asked
 
 
-async def test_what_it_asked_is_withdrawn() -> None:
+async def test_deleting_a_session_withdraws_its_questions() -> None:
     store = MemoryStore()
     _, asked = await waiting(store)
     [item] = await open_items(store)
@@ -52,7 +52,7 @@ async def test_what_it_asked_is_withdrawn() -> None:
         await store.get(asked)
 
 
-async def test_what_it_asked_people_is_withdrawn_and_who_waits_for_it_is_told() -> None:
+async def test_deleting_an_asked_session_cancels_its_items_and_fails_the_question() -> None:
     store = MemoryStore()
     session, asked = await waiting(store)
     [item] = await open_items(store)
@@ -64,7 +64,7 @@ async def test_what_it_asked_people_is_withdrawn_and_who_waits_for_it_is_told() 
     assert list(await store.list_documents(TIMERS)) == []
 
 
-async def test_one_that_waits_for_nobody_is_just_deleted() -> None:
+async def test_a_session_without_questions_is_deleted() -> None:
     store = MemoryStore()
 
     async def answer(ctx: CodeContext[Any]) -> str:
@@ -76,7 +76,7 @@ async def test_one_that_waits_for_nobody_is_just_deleted() -> None:
         await delete_session(store, "s")
 
 
-async def test_one_that_somebody_runs_stays_as_it_is() -> None:
+async def test_deleting_a_running_session_is_refused() -> None:
     store = MemoryStore()
     await waiting(store)
     await store.claim("s", owner="somebody", lease_s=60)
@@ -85,7 +85,7 @@ async def test_one_that_somebody_runs_stays_as_it_is() -> None:
     assert await open_waits(store) == ["boss#s -> clerk#s"]
 
 
-async def test_one_that_cannot_be_freed_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_delete_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     await waiting(store)
 
@@ -107,7 +107,7 @@ async def answer(ctx: CodeContext[Any]) -> str:
 ANSWERING = team_of(boss=ask_agent, clerk=answer)
 
 
-async def test_sessions_that_answered_it_go_with_it_and_those_of_others_stay() -> None:
+async def test_deleting_a_session_deletes_the_sessions_that_answered_its_questions() -> None:
     store = MemoryStore()
     for each in ("s", "other"):
         await Runner.run(ANSWERING, "go", session=Session(each, store=store))
@@ -120,7 +120,7 @@ async def test_sessions_that_answered_it_go_with_it_and_those_of_others_stay() -
     assert sorted(left.values(), key=str) == [None, "other"]
 
 
-async def test_one_that_was_told_something_goes_when_it_is_over() -> None:
+async def test_deleting_a_session_keeps_the_sessions_that_received_its_messages() -> None:
     async def tell(ctx: CodeContext[Any]) -> str:
         await ctx.tell("clerk", "by the way")
         return "done"
@@ -134,7 +134,7 @@ async def test_one_that_was_told_something_goes_when_it_is_over() -> None:
     assert (await store.get(told.id)).status == told.status, "it works at something of its own"
 
 
-async def test_it_is_not_deleted_if_it_is_not_as_it_was() -> None:
+async def test_a_conditional_delete_is_skipped_if_the_session_changed() -> None:
     store = MemoryStore()
     await Runner.run(ANSWERING, "go", session=Session("s", store=store))
     before = await store.get("s")
@@ -151,7 +151,7 @@ async def shared_budgets_of(store: MemoryStore, session_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("end", ["delete", "message", "rewind"])
-async def test_what_it_may_spend_with_others_ends_with_its_run(end: str) -> None:
+async def test_the_shared_budget_is_removed_when_the_run_ends(end: str) -> None:
     store = MemoryStore()
     config = RunConfig(limits=Limits(tokens=10_000))
     session = Session("s", store=store)

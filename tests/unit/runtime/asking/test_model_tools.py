@@ -37,7 +37,7 @@ def told(model: ScriptedModel) -> str:
     return str(model.calls[-1].input[-1]["output"])
 
 
-async def test_a_model_asks_an_agent_and_reads_whose_answer_it_is() -> None:
+async def test_a_model_asks_an_agent_and_reads_the_answer_with_its_source() -> None:
     asked = call("ask_agent", agent="sales", subject="price", question="灯はいくら？")
     team, model = desk(asked, say("42"), can_ask=["sales"])
     result = await Runner.run(team, "how much?")
@@ -48,7 +48,7 @@ async def test_a_model_asks_an_agent_and_reads_whose_answer_it_is() -> None:
     assert spec.parameters["properties"]["agent"]["enum"] == ["sales"]
 
 
-async def test_whom_the_agent_may_not_ask_it_cannot_name() -> None:
+async def test_a_model_cannot_ask_an_agent_outside_can_ask() -> None:
     asked = call("ask_agent", agent="archive", subject="x", question="y")
     team, model = desk(asked, say("not then"), can_ask=["sales"])
     await Runner.run(team, "go")
@@ -64,7 +64,7 @@ async def test_whom_the_agent_may_not_ask_it_cannot_name() -> None:
         ({}, "None is no agent that you may name"),
     ],
 )
-async def test_nonsense_of_a_model_is_answered_with_what_is_wrong(
+async def test_invalid_arguments_of_an_ask_tool_are_reported_to_the_model(
     arguments: Any, wrong: str
 ) -> None:
     team, model = desk(call("ask_agent", **arguments), say("sorry"), can_ask=["sales", "archive"])
@@ -99,20 +99,20 @@ async def test_a_model_asks_a_person() -> None:
     assert told(model) == '{"choice":"yes","text":"but once","by":"mira"}'
 
 
-async def test_options_that_are_no_texts_are_refused() -> None:
+async def test_options_that_are_not_a_list_of_texts_are_refused() -> None:
     asks = call("ask_person", role="manager", subject="x", question="y", options="yes")
     team, model = desk(asks, say("sorry"), can_ask_people=["manager"])
     await Runner.run(team, "go", session=Session("s", store=MemoryStore()))
     assert "`options` is a list of texts" in told(model)
 
 
-async def test_an_agent_that_may_ask_nobody_has_no_such_tool() -> None:
+async def test_an_agent_without_can_ask_gets_no_ask_tool() -> None:
     team, model = desk(say("hi"))
     await Runner.run(team, "go")
     assert model.calls[0].tools == []
 
 
 @pytest.mark.parametrize("wrong", ["sales", ["sales", ""], [7]])
-def test_whom_an_agent_may_ask_is_a_list_of_names(wrong: Any) -> None:
+def test_can_ask_must_be_a_list_of_names(wrong: Any) -> None:
     with pytest.raises(UserError, match="must be a list of names"):
         Agent("desk", can_ask=wrong)

@@ -43,7 +43,7 @@ async def test_a_session_asks_an_agent_that_is_a_handler_on_the_bus() -> None:
     assert await open_waits(store) == []
 
 
-async def test_a_question_without_a_subject_is_put_without_one() -> None:
+async def test_a_question_without_a_subject_has_no_subject_line() -> None:
     async def echo(ctx: CodeContext[Any]) -> str:
         return ctx.text.splitlines()[0]
 

@@ -16,7 +16,7 @@ from ekiden.testing import ScriptedModel, say, transfer
 from tests.unit.runtime.asking.desks import open_items, team_of
 
 
-async def test_a_step_that_failed_told_nobody_anything() -> None:
+async def test_a_failed_step_sends_no_messages() -> None:
     async def teller(ctx: CodeContext[Any]) -> str:
         await ctx.tell("archive", "it is done")
         await ctx.tell("elsewhere", "it is done")
@@ -34,7 +34,7 @@ async def test_a_step_that_failed_told_nobody_anything() -> None:
     assert list(await store.find_messages()) == []
 
 
-async def test_a_handoff_waits_in_the_inbox_for_its_yes() -> None:
+async def test_a_handoff_waits_in_the_inbox_for_approval() -> None:
     store, config = MemoryStore(), RunConfig(approver="inbox")
     session = Session("s", store=store)
     model = ScriptedModel([transfer("billing", reason="a refund"), say("billing here")])
@@ -48,7 +48,7 @@ async def test_a_handoff_waits_in_the_inbox_for_its_yes() -> None:
     assert (result.final_output, result.chain) == ("billing here", ["user", "desk", "billing"])
 
 
-async def test_a_message_to_people_takes_the_place_of_the_one_before() -> None:
+async def test_a_second_message_to_people_replaces_the_open_item() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     model = ScriptedModel([transfer("person:support", reason="broken")])

@@ -46,7 +46,7 @@ def asking_any(*names: str, timeout_s: float = 30.0) -> Any:
 
 
 @MODES
-async def test_when_one_answer_is_enough_the_others_ask_people_no_more(mode: str) -> None:
+async def test_ask_any_cancels_the_inbox_items_of_the_other_agents(mode: str) -> None:
     store = MemoryStore()
     team = team_of(pm=asking_any("waits", "good"), waits=asks_people, good=answers)
     await run(mode, store, team)
@@ -58,7 +58,7 @@ async def test_when_one_answer_is_enough_the_others_ask_people_no_more(mode: str
     assert (events[-1].details or {})["code"] == "ask.withdrawn"
 
 
-async def test_when_one_answer_is_enough_nobody_waits_for_the_slow_ones() -> None:
+async def test_ask_any_cancels_the_slower_sessions() -> None:
     never = asyncio.Event()
 
     async def slow(ctx: CodeContext[Any]) -> Any:
@@ -79,7 +79,7 @@ async def test_when_one_answer_is_enough_nobody_waits_for_the_slow_ones() -> Non
         assert (row.status, row.outcome, row.owner) == ("idle", "failed", None)
 
 
-async def test_who_was_too_slow_waits_for_nobody_afterwards() -> None:
+async def test_a_question_that_timed_out_cancels_the_asked_sessions() -> None:
     clock = ManualClock()
     store, config = MemoryStore(clock), RunConfig(clock=clock)
     never = asyncio.Event()
@@ -104,7 +104,7 @@ async def test_who_was_too_slow_waits_for_nobody_afterwards() -> None:
     assert {row.status for row in (await store.list()).sessions} == {"idle"}
 
 
-async def test_if_one_of_several_is_too_slow_the_others_do_not_ask_again() -> None:
+async def test_after_a_timeout_of_one_question_the_other_sessions_finish() -> None:
     clock = ManualClock()
     store, config = MemoryStore(clock), RunConfig(clock=clock)
     never, may_go_on = asyncio.Event(), asyncio.Event()
@@ -151,7 +151,7 @@ async def test_if_one_of_several_is_too_slow_the_others_do_not_ask_again() -> No
     assert (await session_of(store, "works")).outcome == "done"
 
 
-async def test_who_is_at_work_finds_out_that_nobody_needs_it_before_it_bothers_people() -> None:
+async def test_a_withdrawn_question_stops_the_asked_agent_before_it_posts_an_item() -> None:
     store = MemoryStore()
     asked, go_on = asyncio.Event(), asyncio.Event()
 
@@ -178,7 +178,7 @@ async def test_who_is_at_work_finds_out_that_nobody_needs_it_before_it_bothers_p
     assert message.state == "cancelled"
 
 
-async def test_an_answer_leaves_no_timer_behind() -> None:
+async def test_an_answered_question_leaves_no_timer() -> None:
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask("sales", "?")
 
@@ -187,7 +187,7 @@ async def test_an_answer_leaves_no_timer_behind() -> None:
     assert await store.list_documents("timers") == []
 
 
-async def test_a_withdrawn_question_to_people_lets_the_time_of_others_run_again() -> None:
+async def test_a_rolled_back_question_to_people_restarts_the_timeout() -> None:
     """pm asks front, who hands to clerk, who asks people; the handoff is taken back."""
     clock = ManualClock()
     store, config = MemoryStore(clock), RunConfig(clock=clock)
@@ -224,7 +224,7 @@ async def test_a_withdrawn_question_to_people_lets_the_time_of_others_run_again(
     await store.release(claimed)
 
 
-async def test_a_question_inside_a_run_inside_a_tool_is_withdrawn_by_the_runtime() -> None:
+async def test_the_runtime_withdraws_a_question_in_a_run_inside_a_tool() -> None:
     """The code of the outer agent runs meanwhile, and an agent may not touch the inbox."""
     store = MemoryStore()
     inner = team_of(pm=asking_any("waits", "good"), waits=asks_people, good=answers)
@@ -242,7 +242,7 @@ async def test_a_question_inside_a_run_inside_a_tool_is_withdrawn_by_the_runtime
     assert await open_items(store) == []
 
 
-async def test_items_without_a_session_are_nobodys_to_withdraw() -> None:
+async def test_ask_any_leaves_inbox_items_without_a_session_open() -> None:
     store = MemoryStore()
     item = InboxItem(kind="approval", from_agent="pm", subject="?", options=("yes", "no"))
     await Inbox(store).post(item)

@@ -58,7 +58,7 @@ def approving(then: Code) -> Team:
     return team_of(desk=desk)
 
 
-async def test_several_wait_for_one_session_and_each_gets_its_result() -> None:
+async def test_several_waiters_of_one_session_get_the_same_result() -> None:
     store, begun, gate = MemoryStore(), asyncio.Event(), asyncio.Event()
     done: list[str] = []
 
@@ -79,7 +79,7 @@ async def test_several_wait_for_one_session_and_each_gets_its_result() -> None:
     assert done == ["once"]
 
 
-async def test_what_a_worker_did_is_read_from_the_store() -> None:
+async def test_the_waiter_reads_a_workers_result_from_the_store() -> None:
     async def answer(ctx: CodeContext[Any]) -> dict[str, int]:
         return {"boxes": 7}
 
@@ -91,7 +91,7 @@ async def test_what_a_worker_did_is_read_from_the_store() -> None:
     assert [event.type for event in result.events][-1] == "agent_complete"
 
 
-async def test_a_failure_elsewhere_is_the_outcome() -> None:
+async def test_a_failure_in_a_worker_is_the_waiters_outcome() -> None:
     async def answer(ctx: CodeContext[Any]) -> str:
         raise RuntimeError("no boxes")
 
@@ -118,7 +118,7 @@ def till(last: StepLike) -> Team:
     ("last", "expected"),
     [(say("thanks"), Done("thanks")), (ModelResponse([REFUSAL]), Refused("never"))],
 )
-async def test_of_a_model_the_answer_or_refusal_is_the_outcome(
+async def test_an_answer_or_refusal_of_a_model_in_a_worker_is_the_waiters_outcome(
     last: StepLike, expected: Outcome
 ) -> None:
     store, team = MemoryStore(), till(last)
@@ -133,14 +133,14 @@ async def test_a_limit_that_a_worker_met_is_the_outcome() -> None:
     assert result.outcome == OutOfBudget("turns", 1, 1)
 
 
-async def test_an_end_of_which_nothing_is_kept_is_told_by_its_kind() -> None:
+async def test_waiting_for_a_run_without_events_names_the_kind_of_its_end() -> None:
     store, team = MemoryStore(), till(say("thanks"))
     few = RunConfig(limits=Limits(turns=1), events=False)
     with pytest.raises(UserError, match="ended as 'out_of_budget' somewhere else"):
         await seen_by_waiter(store, team, await suspended(store, team), few)
 
 
-async def test_who_waits_for_nobody_is_told_at_once() -> None:
+async def test_waiting_for_a_session_that_does_not_wait_is_refused() -> None:
     async def answer(ctx: CodeContext[Any]) -> str:
         return "done"
 
@@ -176,7 +176,7 @@ class Blinking(MemoryStore):
 
 
 @pytest.mark.parametrize("when", ["waiting", "taking"])
-async def test_a_store_that_is_away_for_a_moment_is_waited_for(
+async def test_waiting_survives_a_brief_store_outage(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.runtime.loop.answer_wait._RETRY_S", 0.0)
