@@ -14,14 +14,14 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """\
 # The HTTP API
 
-All operations of the [server](server.md). The scope that an API key needs is in brackets;
-[security](security.md#who-may-call) lists the paths that need no key. Parameters, bodies and
-responses are in the OpenAPI document [openapi.json](openapi.json), which a server serves at
-`/openapi.json`.
+This page lists all operations of the [server](server.md). The [scope](security.md#keys) that an API
+key needs is in brackets. Some paths [need no key](security.md#who-may-call). The OpenAPI document
+[openapi.json](openapi.json), which a server has at `/openapi.json`, describes parameters, bodies
+and responses.
 
-Lists take `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors are
-`application/problem+json`; see [the server](server.md). `/api/v1/events` is a
-[WebSocket](server.md#websocket) and needs `read`; OpenAPI cannot describe it. [A2A](a2a.md) and
+Rules for [lists](server.md#lists), [repeated requests](server.md#idempotent-requests) and
+[errors](server.md#errors) are on the page about the server. OpenAPI cannot describe the
+[WebSocket](server.md#websocket) `/api/v1/events`, which needs `read`. [A2A](a2a.md) and
 [MCP](mcp-server.md) have their own pages.
 """
 
