@@ -14,8 +14,8 @@ from ekiden.audit import verify_audit as verify_audit
 from ekiden.bus import Bus as Bus
 from ekiden.bus import BusClient as BusClient
 from ekiden.bus import BusSettings as BusSettings
-from ekiden.bus.waits.deadlocks import Deadlock as Deadlock
-from ekiden.bus.waits.deadlocks import deadlocks as deadlocks
+from ekiden.bus.deadlocks import Deadlock as Deadlock
+from ekiden.bus.deadlocks import deadlocks as deadlocks
 from ekiden.capabilities import CapabilityMatcher as CapabilityMatcher
 from ekiden.capabilities import Fit as Fit
 from ekiden.capabilities import Match as Match

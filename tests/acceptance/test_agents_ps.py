@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, node_agent
 from ekiden.core.questions import InboxItem
 from ekiden.project import open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ekiden import Agent, Team, function_tool
-from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.profile import Capability, Triggers
 from ekiden.project import open_store

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.bus.waits.deadlocks import deadlocks, find_present
+from ekiden.bus.deadlocks import deadlocks, find_present
 from ekiden.core.conversation.messages import VictimPolicy
 from ekiden.storage.base import MessageFilter
 from tests.faults import bus_agents, waiters

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
-from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.core.conversation.messages import (
     AgentMessage,
     GroupMode,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.api.methods.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
-from ekiden.bus.waits.deadlocks import Deadlock
+from ekiden.bus.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.dataclass import dataclass

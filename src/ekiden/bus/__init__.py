@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.bus.bus import Bus as Bus
-    from ekiden.bus.client import BusClient as BusClient
+    from ekiden.bus.bus import Bus as Bus, BusClient as BusClient
     from ekiden.bus.messages import MessageRecord as MessageRecord
     from ekiden.bus.parts import BusSettings as BusSettings
     from ekiden.bus.service import LATER as LATER, BusService as BusService
@@ -16,7 +15,7 @@ __getattr__ = lazy_names(
     {
         "LATER": "ekiden.bus.service",
         "Bus": "ekiden.bus.bus",
-        "BusClient": "ekiden.bus.client",
+        "BusClient": "ekiden.bus.bus",
         "BusSettings": "ekiden.bus.parts",
         "MessageRecord": "ekiden.bus.messages",
         "BusService": "ekiden.bus.service",

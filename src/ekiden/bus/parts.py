@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ekiden.bus.presence import Presence
-from ekiden.bus.waits.waiters import Deadlines, Waits
+from ekiden.bus.waits import Deadlines, Waits
 from ekiden.core.checks.fields import Count, Name, Seconds
 from ekiden.core.conversation.messages import BusLimits
 from ekiden.core.current_agent import inherited_agent

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.bus.delivery import current_delivery
 from ekiden.bus.mailboxes import MailboxWriter
 from ekiden.bus.messages import check_message, check_sender
@@ -14,8 +15,7 @@ from ekiden.bus.parts import BusParts, DirectWriter
 from ekiden.bus.presence import OPEN, alone
 from ekiden.bus.service import BusService
 from ekiden.bus.store_reader import StoreReader
-from ekiden.bus.waits.deadlocks import break_deadlock
-from ekiden.bus.waits.waiters import TIME_IS_OVER, AwaitedAnswer, Ending
+from ekiden.bus.waits import TIME_IS_OVER, AwaitedAnswer, Ending
 from ekiden.core.conversation.messages import (
     AgentMessage,
     GroupMode,

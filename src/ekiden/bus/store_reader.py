@@ -15,7 +15,7 @@ from math import inf
 
 from ekiden.bus.parts import BusParts
 from ekiden.bus.service import BusService
-from ekiden.bus.waits.waiters import SETTLED
+from ekiden.bus.waits import SETTLED
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import EkidenError
 from ekiden.storage.records import MessageFilter, MessageSettle

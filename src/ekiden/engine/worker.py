@@ -366,7 +366,7 @@ class Housekeeping:
         # moment too recent, and skip every second one.
         if not await self._is_my_turn(_CYCLES, round(_CYCLES_S * 0.9e6)):
             return
-        from ekiden.bus.waits.deadlocks import break_deadlocks
+        from ekiden.bus.deadlocks import break_deadlocks
 
         for each in await break_deadlocks(self._store, policy=self._policy):
             _log.warning("agents waited for each other: %s", " -> ".join(each.cycle))

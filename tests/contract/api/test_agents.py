@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.errors.server import RequestInvalid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.bus.waits.graph import Wait
+from ekiden.bus.wait_graph import Wait
 from ekiden.core.conversation.messages import (
     AgentMessage,
     GroupMode,

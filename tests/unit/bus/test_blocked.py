@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.bus.waits.deadlocks import break_deadlock
-from ekiden.bus.waits.stored import blocked
+from ekiden.bus.deadlocks import break_deadlock
+from ekiden.bus.waits import blocked
 from ekiden.core.conversation.messages import AgentMessage, BlockingContext
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus.waits.deadlocks import (
+from ekiden.bus.deadlocks import (
     DEADLOCKS,
     Deadlock,
     break_deadlock,

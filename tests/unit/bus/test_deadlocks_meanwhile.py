@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 
-from ekiden.bus.waits.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
-from ekiden.bus.waits.graph import Need, Wait
+from ekiden.bus.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
+from ekiden.bus.wait_graph import Need, Wait
 from ekiden.core.conversation.messages import VictimPolicy
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import Batch, MessageFilter, MessageSettle, StoredMessage, Written

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus.waits.graph import Cycle, Wait, WaitGraph, victim_of
+from ekiden.bus.wait_graph import Cycle, Wait, WaitGraph, victim_of
 from ekiden.core.errors import UserError
 from tests.support.cases import each_case
 

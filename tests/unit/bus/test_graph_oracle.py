@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings, strategies as st
 
-from ekiden.bus.waits.graph import Need, Wait, WaitGraph, victim_of
+from ekiden.bus.wait_graph import Need, Wait, WaitGraph, victim_of
 from ekiden.core.conversation.messages import VictimPolicy
 from tests.unit.bus.wait_oracle import (
     holding_cycles,

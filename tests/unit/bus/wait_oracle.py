@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations, permutations
 
-from ekiden.bus.waits.graph import Wait
+from ekiden.bus.wait_graph import Wait
 
 
 def nodes_of(waits: Iterable[Wait]) -> list[str]:

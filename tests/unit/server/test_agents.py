@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ekiden.bus.waits.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
+from ekiden.bus.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
 from ekiden.core.documents import to_json
 from ekiden.core.questions import InboxItem
 from ekiden.storage.base import DocumentWrite, NewSession

@@ -11,8 +11,8 @@ from ekiden.api import agents as api
 from ekiden.api.agents import AgentDetails, AgentSummary
 from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
-from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
-from ekiden.bus.waits.stored import blocked
+from ekiden.bus.deadlocks import Deadlock, deadlocks
+from ekiden.bus.waits import blocked
 from ekiden.capabilities.declared import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext

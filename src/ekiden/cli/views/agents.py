@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
-from ekiden.bus.waits.deadlocks import Deadlock
+from ekiden.bus.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.output import Cell, Extra, Id, Table, TimeCell, Whole, moment, print_table, say
 from ekiden.core.handoffs import DEFAULT_TERMS

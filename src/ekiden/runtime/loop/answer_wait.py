@@ -88,7 +88,7 @@ async def break_deadlocks(run: RunState) -> None:
     """Find and break a cycle of waits that the run's questions close."""
     if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
         return
-    from ekiden.bus.waits.deadlocks import break_deadlock
+    from ekiden.bus.deadlocks import break_deadlock
 
     await break_deadlock(
         run.store,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.deadlocks import break_deadlock
 from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from tests.unit.bus.asked import ask

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from ekiden.bus.waits.graph import Cycle, Need, WaitGraph, victim_of
-from ekiden.bus.waits.stored import (
+from ekiden.bus.wait_graph import Cycle, Need, WaitGraph, victim_of
+from ekiden.bus.waits import (
     all_waits,
     answered_groups,
     ended_waits,
