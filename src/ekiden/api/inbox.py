@@ -11,8 +11,7 @@ from ekiden.api.methods.values import PERSON, Pages
 from ekiden.api.state import ExpectedVersion
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import Priority
-from ekiden.inbox.inbox import BulkAnswer
-from ekiden.inbox.query import StatusFilter
+from ekiden.inbox.inbox import BulkAnswer, StatusFilter
 
 ItemId: TypeAlias = Annotated[str, identifier("The item's id.")]
 By: TypeAlias = Annotated[

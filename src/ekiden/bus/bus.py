@@ -37,7 +37,6 @@ from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.records import MessageState, Settled
 
-
 _DEFAULTS = BusSettings()
 
 
@@ -313,8 +312,6 @@ class PendingService:
             await self._service.close()
 
 
-
-
 class BusClient:
     """Acts on the bus as one agent. `Bus.agent` returns this object.
 
@@ -504,5 +501,3 @@ class BusClient:
             timeout_seconds=question.timeout_s,
             id=exchange.next_id(),
         )
-
-

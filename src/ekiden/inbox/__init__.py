@@ -10,9 +10,8 @@ if TYPE_CHECKING:
         new_item_notice as new_item_notice,
         run_due as run_due,
     )
-    from ekiden.inbox.inbox import Inbox as Inbox
+    from ekiden.inbox.inbox import Inbox as Inbox, InboxPage as InboxPage, InboxQuery as InboxQuery
     from ekiden.inbox.items import InboxChange as InboxChange, InboxSettings as InboxSettings
-    from ekiden.inbox.query import InboxPage as InboxPage, InboxQuery as InboxQuery
 
 __getattr__ = lazy_names(
     __name__,
@@ -20,8 +19,8 @@ __getattr__ = lazy_names(
         "NEW_ITEM": "ekiden.inbox.changes",
         "InboxChange": "ekiden.inbox.items",
         "Inbox": "ekiden.inbox.inbox",
-        "InboxPage": "ekiden.inbox.query",
-        "InboxQuery": "ekiden.inbox.query",
+        "InboxPage": "ekiden.inbox.inbox",
+        "InboxQuery": "ekiden.inbox.inbox",
         "InboxSettings": "ekiden.inbox.items",
         "new_item_notice": "ekiden.inbox.changes",
         "run_due": "ekiden.inbox.changes",

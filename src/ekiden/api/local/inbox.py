@@ -12,8 +12,7 @@ from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import PRIORITIES, Priority, dumps
-from ekiden.inbox.inbox import BulkAnswer, Inbox
-from ekiden.inbox.query import InboxQuery, StatusFilter
+from ekiden.inbox.inbox import BulkAnswer, Inbox, InboxQuery, StatusFilter
 
 
 class LocalInbox(api.InboxApi):
