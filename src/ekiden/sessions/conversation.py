@@ -4,12 +4,14 @@ parts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ekiden.core.conversation.model import Item, Usage, function_output
 from ekiden.core.dataclass import dataclass
+from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
-from ekiden.storage.base import SessionRow
+from ekiden.storage.base import SessionRow, SessionStore
 from ekiden.storage.records import is_copied as is_copied
 
 _POPPED = ".popped"
@@ -368,3 +370,10 @@ def is_model_call(event: Event) -> bool:
 def _tokens(event: Event) -> int:
     usage = (event.details or {}).get("usage") if is_model_call(event) else None
     return Usage.from_json(usage).tokens if isinstance(usage, Mapping) else 0
+
+
+async def find_row(store: SessionStore, session_id: str) -> SessionRow | None:
+    """The row of the session; `None` if there is no such session."""
+    with suppress(SessionNotFound):
+        return await store.get(session_id)
+    return None

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.sessions.conversation import is_copied, is_model_call
+from ekiden.sessions.conversation import find_row, is_copied, is_model_call
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 if TYPE_CHECKING:
@@ -197,17 +196,11 @@ async def own_events(
     found: list[Event] = []
     for event in events:
         if event.session_id not in rows:
-            rows[event.session_id] = await _row(store, event.session_id)
+            rows[event.session_id] = await find_row(store, event.session_id)
         row = rows[event.session_id]
         if row is None or not is_copied(row, event):
             found.append(event)
     return found
-
-
-async def _row(store: Store, session_id: str) -> SessionRow | None:
-    with suppress(SessionNotFound):
-        return await store.get(session_id)
-    return None
 
 
 def _asked_session(event: Event) -> str | None:

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
-from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
+from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.events import Event
-from ekiden.sessions.conversation import is_draft, said
+from ekiden.sessions.conversation import find_row, is_draft, said
 from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
 
 _log = logging.getLogger("ekiden.sessions")
@@ -174,7 +174,7 @@ async def _finish_deletions(store: Store) -> None:
     """Finish deletions that were interrupted by a crash."""
     for document in await store.list_documents(_DELETING, limit=_PAGE):
         user_id, created = document.body["user"], document.body["created"]
-        row = await _row(store, document.key)
+        row = await find_row(store, document.key)
         if row is None or row.created_at_us != created:
             await forget_session(store, document.key, user_id=user_id, created_at_us=created)
         elif await store.now_us() - document.updated_at_us < _DELETING_US:
@@ -210,7 +210,7 @@ async def _index(store: Store, events: Iterable[Event]) -> int:
     entries: list[SearchEntry] = []
     for event in events:
         if event.session_id not in rows:
-            rows[event.session_id] = await _row(store, event.session_id)
+            rows[event.session_id] = await find_row(store, event.session_id)
         row = rows[event.session_id]
         if row is not None:
             entries += _entries(row, event)
@@ -218,7 +218,7 @@ async def _index(store: Store, events: Iterable[Event]) -> int:
         return 0
     await _put(store, entries)
     for row in filter(None, rows.values()):
-        now = await _row(store, row.id)
+        now = await find_row(store, row.id)
         if now is None or now.created_at_us != row.created_at_us:  # Deleted meanwhile.
             created = row.created_at_us
             await forget_session(store, row.id, user_id=row.user_id, created_at_us=created)
@@ -302,17 +302,11 @@ async def _session_hit(
 
 
 async def _known(store: Store, session_id: str) -> _Known | None:
-    row = await _row(store, session_id)
+    row = await find_row(store, session_id)
     if row is None:
         return None
     events = await store.events(session_id, with_items=True)
     return _Known(row=row, visible=frozenset(event.seq for event in said(events)))
-
-
-async def _row(store: Store, session_id: str) -> SessionRow | None:
-    with suppress(SessionNotFound):
-        return await store.get(session_id)
-    return None
 
 
 def excerpt(text: str, query: str) -> str:
