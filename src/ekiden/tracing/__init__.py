@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ekiden.tracing.exports import (
         export_jsonl as export_jsonl,
         export_openai as export_openai,
+        for_export as for_export,
         trace_events as trace_events,
     )
     from ekiden.tracing.logs import (
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
         set_tracing_disabled as set_tracing_disabled,
         trace_processors as trace_processors,
     )
-    from ekiden.tracing.redaction import for_export as for_export
-    from ekiden.tracing.span_parts import CostOf as CostOf
     from ekiden.tracing.spans import (
+        CostOf as CostOf,
         Span as Span,
         SpanKind as SpanKind,
         Tokens as Tokens,
@@ -52,7 +52,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "ContextFilter": "ekiden.tracing.logs",
-        "CostOf": "ekiden.tracing.span_parts",
+        "CostOf": "ekiden.tracing.spans",
         "FollowPolicy": "ekiden.tracing.otel.follower",
         "JsonFormatter": "ekiden.tracing.logs",
         "Node": "ekiden.tracing.lookup",
@@ -74,7 +74,7 @@ __getattr__ = lazy_names(
         "export_openai": "ekiden.tracing.exports",
         "export_otlp": "ekiden.tracing.otel.exporter",
         "flush_traces": "ekiden.tracing.processors",
-        "for_export": "ekiden.tracing.redaction",
+        "for_export": "ekiden.tracing.exports",
         "log_fields": "ekiden.tracing.logs",
         "parse_traceparent": "ekiden.tracing.spans",
         "read_trace": "ekiden.tracing.lookup",

@@ -20,18 +20,22 @@ from typing import Any, Final
 from ekiden.core.conversation.model import Usage
 from ekiden.core.events import PRIVATE, Event, EventType
 from ekiden.tracing.session_spans import SessionSpans
-from ekiden.tracing.span_parts import (
+from ekiden.tracing.spans import (
+    NOTHING,
     CostOf,
+    Span,
     SpanDraft,
+    TraceContext,
     is_rewind,
     is_transfer,
     part,
+    session_span_id,
     split_details,
     text,
     tokens_of,
+    trace_id_of,
     usage_of,
 )
-from ekiden.tracing.spans import NOTHING, Span, TraceContext, session_span_id, trace_id_of
 
 _AGGREGATION: Final = "\0aggregation"
 

@@ -28,7 +28,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
 from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
-from ekiden.tracing.redaction import masked
+from ekiden.tracing.exports import masked
 from ekiden.tracing.spans import TRACEPARENT, parse_traceparent, trace_id_of
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})

@@ -15,15 +15,16 @@ from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.builder import SpanBuilder
-from ekiden.tracing.span_parts import CostOf, part
 from ekiden.tracing.spans import (
     NO_TOKENS,
     TRACEPARENT,
+    CostOf,
     Span,
     Tokens,
     TraceContext,
     ask_span_id,
     parse_traceparent,
+    part,
     session_span_id,
     trace_id_of,
 )

@@ -11,16 +11,16 @@ from typing import Any, Final
 from ekiden.core.current_agent import LOGGED
 from ekiden.core.events import OBSERVERS, Event, SeenRun
 from ekiden.tracing.builder import SpanBuilder
-from ekiden.tracing.exports import openai_trace
+from ekiden.tracing.exports import exported, openai_trace
 from ekiden.tracing.lookup import context_for, correlation_of
-from ekiden.tracing.redaction import exported
-from ekiden.tracing.span_parts import CostOf, part
 from ekiden.tracing.spans import (
     TRACEPARENT,
+    CostOf,
     Span,
     TraceContext,
     ask_span_id,
     parse_traceparent,
+    part,
     trace_id_of,
 )
 

@@ -8,8 +8,19 @@ from typing import Any
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
-from ekiden.tracing.span_parts import CostOf, SpanDraft, is_rewind, split_details, text
-from ekiden.tracing.spans import NOTHING, Span, SpanKind, TraceContext, session_span_id, span_id_of
+from ekiden.tracing.spans import (
+    NOTHING,
+    CostOf,
+    Span,
+    SpanDraft,
+    SpanKind,
+    TraceContext,
+    is_rewind,
+    session_span_id,
+    span_id_of,
+    split_details,
+    text,
+)
 
 _LOOSE_ENDS = 10_000
 """The number of unanswered tool calls that are kept for their arguments, at most."""

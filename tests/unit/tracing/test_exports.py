@@ -16,7 +16,7 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
 from ekiden.tracing import Span, Trace, export_jsonl, export_openai, read_trace, trace_events
-from ekiden.tracing.redaction import LEFT_OUT, redacted, without_content
+from ekiden.tracing.exports import LEFT_OUT, redacted, without_content
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = ("Where is 订单 7?", "a parcel", "on its way", '"order"', "It is on its way.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.tracing.span_parts import split_details, text, usage_of
+from ekiden.tracing.spans import split_details, text, usage_of
 
 
 def test_what_nobody_knows_is_taken_for_words() -> None:

@@ -26,10 +26,9 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
 from ekiden.tracing import SpanBuilder, TraceContext
+from ekiden.tracing.exports import exported
 from ekiden.tracing.lookup import builder_for, own_events, trace_context
-from ekiden.tracing.redaction import exported
-from ekiden.tracing.span_parts import part
-from ekiden.tracing.spans import ask_span_id
+from ekiden.tracing.spans import ask_span_id, part
 
 if TYPE_CHECKING:
     from ekiden.api.methods.called import AsyncStream

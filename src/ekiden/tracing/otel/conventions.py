@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.core.handoffs import transfer_tool_name
 from ekiden.core.values import dumps
-from ekiden.tracing.redaction import LEFT_OUT, masked, without_content
+from ekiden.tracing.exports import LEFT_OUT, masked, without_content
 from ekiden.tracing.spans import Span
 
 _TEXTS = ("text", "refusal", "transcript")

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import UserError
+from ekiden.tracing.exports import masked
 from ekiden.tracing.otel.conventions import describe_span
 from ekiden.tracing.processors import RunTrace, TracingProcessor, add_trace_processor
-from ekiden.tracing.redaction import masked
 from ekiden.tracing.spans import Span, SpanKind, session_span_id
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from ekiden.tracing.otel.exporter import (
     batches,
     is_disabled,
 )
-from ekiden.tracing.span_parts import SpanDraft
-from ekiden.tracing.spans import Span
+from ekiden.tracing.spans import Span, SpanDraft
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
