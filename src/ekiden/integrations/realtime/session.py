@@ -14,7 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent, make_offer
 from ekiden.integrations.realtime.items import History, RealtimeItem
-from ekiden.integrations.realtime.listener import EndOfConversation, Listener
+from ekiden.integrations.realtime.listener import EndOfConversation, Listener, greet, move
 from ekiden.integrations.realtime.live import (
     EventBuffer,
     Live,
@@ -33,7 +33,6 @@ from ekiden.integrations.realtime.model import (
     RealtimeRunConfig,
     ResponseGate,
 )
-from ekiden.integrations.realtime.transfer import greet, move
 from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
 from ekiden.runtime.model_call import prompt_block
 from ekiden.sessions import Session

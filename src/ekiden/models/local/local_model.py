@@ -28,16 +28,19 @@ from ekiden.core.values import dumps
 from ekiden.models.local.engine import Engine, Generation, shared_engine
 from ekiden.models.local.prompt import (
     HELD,
+    LikelyTool,
     Message,
     answered_call,
     call_head,
     call_or_answer,
     chat_messages,
+    choice_body,
+    choice_of,
     json_of,
+    wants_reason_only,
     without_echo,
 )
 from ekiden.models.local.settings import LocalEngineSettings, default_local_settings
-from ekiden.models.local.tool_choice import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.weights import Weights, locate
 from ekiden.models.registry import ModelOptions
 

@@ -21,9 +21,14 @@ from ekiden.core.conversation.model import (
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local.local_model import allowed_output, sampling
-from ekiden.models.local.prompt import answered_call, chat_messages, without_echo
+from ekiden.models.local.prompt import (
+    answered_call,
+    chat_messages,
+    is_routing,
+    routing_prompt,
+    without_echo,
+)
 from ekiden.models.local.settings import LocalEngineSettings
-from ekiden.models.local.tool_choice import is_routing, routing_prompt
 from ekiden.routing.llm import agent_tool, instructions, request_item
 
 LOOK_UP = ToolSpec(
