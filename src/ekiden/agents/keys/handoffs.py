@@ -271,7 +271,7 @@ _CONFIRM = Object(
         name="timeout",
         kind=SECONDS,
         text="Seconds after which the question expires and the handoff fails. Default: 30 for an "
-        "approver function; a question in the inbox does not expire.",
+        "`Approver`; a question in the inbox does not expire.",
     ),
     wanted="true, false or a mapping with prompt_template, timeout",
 )

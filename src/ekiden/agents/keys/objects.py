@@ -385,7 +385,7 @@ CONFIRMATION = Object(
         name="timeout",
         kind=SECONDS,
         text="Seconds after which the question expires and the tool does not run. Default: 30 for "
-        "an approver function; a question in the inbox does not expire.",
+        "an `Approver`; a question in the inbox does not expire.",
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )
