@@ -174,7 +174,8 @@ from ekiden.compat.agents.models.multi_provider import MultiProvider as MultiPro
 from ekiden.compat.agents.models.openai_chatcompletions import (
     OpenAIChatCompletionsModel as OpenAIChatCompletionsModel,
 )
-from ekiden.compat.agents.models.openai_defaults import (
+from ekiden.compat.agents.models.openai_provider import (
+    OpenAIProvider as OpenAIProvider,
     set_default_openai_agent_registration as set_default_openai_agent_registration,
     set_default_openai_api as set_default_openai_api,
     set_default_openai_client as set_default_openai_client,
@@ -182,7 +183,6 @@ from ekiden.compat.agents.models.openai_defaults import (
     set_default_openai_key as set_default_openai_key,
     set_default_openai_responses_transport as set_default_openai_responses_transport,
 )
-from ekiden.compat.agents.models.openai_provider import OpenAIProvider as OpenAIProvider
 from ekiden.compat.agents.models.openai_responses import (
     OpenAIResponsesModel as OpenAIResponsesModel,
     OpenAIResponsesWebSocketOptions as OpenAIResponsesWebSocketOptions,

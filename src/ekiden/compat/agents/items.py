@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NotRequired, TypeAlias
 from uuid import uuid4
 
 from openai.types.responses import (
@@ -14,7 +14,8 @@ from openai.types.responses import (
     ResponseOutputItem,
     ResponseStreamEvent,
 )
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError, model_validator
+from typing_extensions import TypedDict
 
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.usage import Usage
@@ -34,6 +35,7 @@ from ekiden.core.conversation.run_items import (
     ToolSearchOutputItem as ToolSearchOutputItem,
     raw_field,
 )
+from ekiden.tools.output import output_text
 
 TResponse: TypeAlias = Response
 TResponseInputItem: TypeAlias = ResponseInputItemParam
@@ -186,7 +188,6 @@ class ItemHelpers(native.ItemHelpers):
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
         """The output item for `tool_call`; images and files become content parts."""
-        from ekiden.compat.agents.tool_output import output_parts
 
         return {
             "call_id": raw_field(tool_call, "call_id"),
@@ -255,6 +256,109 @@ def _tool_search(raw_item: Any, kind: str) -> Any:
     if raw_field(raw_item, "type") != kind:
         raise ValueError(f"an item of the type {kind} is needed, not {raw_item!r}")
     return typed(dict(raw_item)) if isinstance(raw_item, Mapping) else raw_item
+
+
+# What tools return as parts of content: text, images and files.
+
+
+class ToolOutputText(BaseModel):
+    """Text as the output of a tool."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ToolOutputTextDict(TypedDict, total=False):
+    """`ToolOutputText` as a dictionary."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ToolOutputImage(BaseModel):
+    """An image as the output of a tool."""
+
+    type: Literal["image"] = "image"
+    image_url: str | None = None
+    file_id: str | None = None
+    detail: Literal["low", "high", "auto"] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ToolOutputImage:
+        if self.image_url is None and self.file_id is None:
+            raise ValueError("At least one of image_url or file_id must be provided")
+        return self
+
+
+class ToolOutputImageDict(TypedDict, total=False):
+    """`ToolOutputImage` as a dictionary."""
+
+    type: Literal["image"]
+    image_url: NotRequired[str]
+    file_id: NotRequired[str]
+    detail: NotRequired[Literal["low", "high", "auto"]]
+
+
+class ToolOutputFileContent(BaseModel):
+    """A file as the output of a tool."""
+
+    type: Literal["file"] = "file"
+    file_data: str | None = None
+    file_url: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ToolOutputFileContent:
+        if self.file_data is None and self.file_url is None and self.file_id is None:
+            raise ValueError("At least one of file_data, file_url, or file_id must be provided")
+        return self
+
+
+class ToolOutputFileContentDict(TypedDict, total=False):
+    """`ToolOutputFileContent` as a dictionary."""
+
+    type: Literal["file"]
+    file_data: NotRequired[str]
+    file_url: NotRequired[str]
+    file_id: NotRequired[str]
+    filename: NotRequired[str]
+
+
+ValidToolOutputPydanticModels = ToolOutputText | ToolOutputImage | ToolOutputFileContent
+ValidToolOutputPydanticModelsTypeAdapter: TypeAdapter[ValidToolOutputPydanticModels] = TypeAdapter(
+    ValidToolOutputPydanticModels
+)
+_NAMES = {"text": "input_text", "image": "input_image", "file": "input_file"}
+
+
+def output_parts(value: Any) -> str | list[dict[str, Any]]:
+    """The content of a ``function_call_output``: parts if all of it is parts, else text."""
+    values = value if isinstance(value, list | tuple) else [value]
+    parts = [_part(each) for each in values]
+    if parts and all(part is not None for part in parts):
+        return [part for part in parts if part is not None]
+    return str(value) if not isinstance(value, str) else value
+
+
+def _part(value: Any) -> dict[str, Any] | None:
+    if isinstance(value, dict):
+        if value.get("type") not in _NAMES:
+            return None
+        try:
+            value = ValidToolOutputPydanticModelsTypeAdapter.validate_python(value)
+        except ValidationError:
+            return None
+    if not isinstance(value, ValidToolOutputPydanticModels):
+        return None
+    fields = value.model_dump(exclude_none=True)
+    return {**fields, "type": _NAMES[value.type]}
+
+
+def told(value: Any) -> str | list[dict[str, Any]]:
+    """What the model is shown of a tool's result."""
+    shown = output_parts(value)
+    return shown if isinstance(shown, list) or isinstance(value, str) else shown or output_text("")
 
 
 __getattr__ = placeholders(__name__)

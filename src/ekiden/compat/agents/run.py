@@ -10,11 +10,6 @@ from ekiden.compat.agents._relay.driver import Driver
 from ekiden.compat.agents._relay.history import History
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents.agent import Agent
-from ekiden.compat.agents.default_runner import (
-    get_default_agent_runner as get_default_agent_runner,
-    set_built_in,
-    set_default_agent_runner as set_default_agent_runner,
-)
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.result import RunResult, RunResultStreaming, copied
@@ -34,6 +29,9 @@ from ekiden.compat.agents.run_config import (
     ToolNameCollisionPolicy as ToolNameCollisionPolicy,
     ToolNotFoundBehavior as ToolNotFoundBehavior,
     coerce_config,
+    get_default_agent_runner as get_default_agent_runner,
+    set_built_in,
+    set_default_agent_runner as set_default_agent_runner,
 )
 from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.run_state import RunState

@@ -1,4 +1,4 @@
-"""How a run behaves, with the SDK's fields."""
+"""How a run behaves, with the SDK's fields, and the runner that `Runner` asks."""
 
 from __future__ import annotations
 
@@ -170,3 +170,24 @@ def coerce_config(value: Any) -> RunConfig:
 
 
 __getattr__ = placeholders(__name__)
+
+
+_runner: Any = None
+_built_in: Any = None
+
+
+def set_built_in(runner: Any) -> None:
+    """The runner that is used unless another one is set."""
+    global _built_in
+    _built_in = runner
+
+
+def get_default_agent_runner() -> Any:
+    """The runner that `Runner` asks."""
+    return _built_in if _runner is None else _runner
+
+
+def set_default_agent_runner(runner: Any) -> None:
+    """Make `Runner` ask another runner; `None` restores the built-in one."""
+    global _runner
+    _runner = runner

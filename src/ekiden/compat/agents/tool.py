@@ -87,10 +87,7 @@ from ekiden.compat.agents.hosted_tools import (
     dispose_resolved_computers as dispose_resolved_computers,
     resolve_computer as resolve_computer,
 )
-from ekiden.compat.agents.not_supported import placeholders
-from ekiden.compat.agents.run_context import RunContextWrapper
-from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
-from ekiden.compat.agents.tool_output import (
+from ekiden.compat.agents.items import (
     ToolOutputFileContent as ToolOutputFileContent,
     ToolOutputFileContentDict as ToolOutputFileContentDict,
     ToolOutputImage as ToolOutputImage,
@@ -100,6 +97,9 @@ from ekiden.compat.agents.tool_output import (
     ValidToolOutputPydanticModels as ValidToolOutputPydanticModels,
     ValidToolOutputPydanticModelsTypeAdapter as ValidToolOutputPydanticModelsTypeAdapter,
 )
+from ekiden.compat.agents.not_supported import placeholders
+from ekiden.compat.agents.run_context import RunContextWrapper
+from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.tools.under_way import in_thread
 
 ToolCaller: TypeAlias = Literal["direct", "programmatic"]

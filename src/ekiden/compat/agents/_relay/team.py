@@ -16,7 +16,7 @@ from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents.agent import Agent
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.handoffs import Handoff, handoff, nest_handoff_history
-from ekiden.compat.agents.items import typed
+from ekiden.compat.agents.items import output_parts, typed
 from ekiden.compat.agents.run_context import AgentHookContext
 from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent
 from ekiden.compat.agents.tool import (
@@ -26,7 +26,6 @@ from ekiden.compat.agents.tool import (
     run_error,
 )
 from ekiden.compat.agents.tool_context import ToolContext
-from ekiden.compat.agents.tool_output import output_parts
 from ekiden.compat.agents.tracing.create import guardrail_span, handoff_span
 from ekiden.core.agent import Agent as NativeAgent
 from ekiden.core.conversation.run_items import HandoffCallItem, HandoffOutputItem, RunItemBase

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ekiden.compat.agents.exceptions import AgentsException, ModelBehaviorError, UserError
-from ekiden.compat.agents.mcp.filters import (
+from ekiden.compat.agents.mcp.server import (
+    UNSET,
     HttpClientFactory as HttpClientFactory,
+    MCPServer,
     MCPToolCustomDataContext as MCPToolCustomDataContext,
     MCPToolCustomDataExtractor as MCPToolCustomDataExtractor,
     MCPToolMetaContext as MCPToolMetaContext,
@@ -21,7 +23,6 @@ from ekiden.compat.agents.mcp.filters import (
     ToolFilterStatic as ToolFilterStatic,
     create_static_tool_filter as create_static_tool_filter,
 )
-from ekiden.compat.agents.mcp.server import UNSET, MCPServer
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.compat.agents.tool import (
     FunctionTool,

@@ -12,7 +12,7 @@ from ekiden.compat.agents.memory.session_settings import (
     coerce_session_settings,
     resolve_session_limit,
 )
-from ekiden.compat.agents.models.openai_defaults import default_client
+from ekiden.compat.agents.models.openai_provider import default_client
 
 _MOST_AT_ONCE = 20
 

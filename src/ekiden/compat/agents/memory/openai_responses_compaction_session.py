@@ -16,7 +16,7 @@ from ekiden.compat.agents.memory.session import (
     Session,
     SessionABC,
 )
-from ekiden.compat.agents.models.openai_defaults import default_client
+from ekiden.compat.agents.models.openai_provider import default_client
 from ekiden.compat.agents.not_supported import placeholders
 
 DEFAULT_COMPACTION_THRESHOLD = 10

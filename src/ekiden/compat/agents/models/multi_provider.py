@@ -10,8 +10,7 @@ from openai import AsyncOpenAI
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.models.interface import Model, ModelProvider
 from ekiden.compat.agents.models.openai_agent_registration import OpenAIAgentRegistrationConfig
-from ekiden.compat.agents.models.openai_defaults import defaults
-from ekiden.compat.agents.models.openai_provider import OpenAIProvider
+from ekiden.compat.agents.models.openai_provider import OpenAIProvider, defaults
 from ekiden.compat.agents.models.openai_responses import OpenAIResponsesWebSocketOptions
 
 MultiProviderOpenAIPrefixMode: TypeAlias = Literal["alias", "model_id"]

@@ -9,9 +9,8 @@ from typing import Any
 
 from ekiden.compat.agents.tracing.config import TracingConfig
 from ekiden.compat.agents.tracing.logger import logger
-from ekiden.compat.agents.tracing.new_ids import new_group_id, new_span_id, new_trace_id
 from ekiden.compat.agents.tracing.processor_interface import TracingProcessor
-from ekiden.compat.agents.tracing.scope import Scope
+from ekiden.compat.agents.tracing.scope import Scope, new_group_id, new_span_id, new_trace_id
 from ekiden.compat.agents.tracing.spans import NoOpSpan, Span, SpanImpl, TSpanData, now_iso
 from ekiden.compat.agents.tracing.traces import NoOpTrace, Trace, TraceImpl
 

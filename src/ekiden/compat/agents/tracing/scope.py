@@ -1,7 +1,8 @@
-"""The trace and the span that the code at hand is part of."""
+"""The trace and the span that the code at hand is part of, and new ids for them."""
 
 from __future__ import annotations
 
+import uuid
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -43,3 +44,18 @@ class Scope:
     def reset_current_trace(cls, token: Token[Any]) -> None:
         """Undo `set_current_trace`."""
         _trace.reset(token)
+
+
+def new_trace_id() -> str:
+    """A new id of a trace."""
+    return f"trace_{uuid.uuid4().hex}"
+
+
+def new_span_id() -> str:
+    """A new id of a span."""
+    return f"span_{uuid.uuid4().hex[:24]}"
+
+
+def new_group_id() -> str:
+    """A new id of a group."""
+    return f"group_{uuid.uuid4().hex[:24]}"

@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import TypedDict
 
-from ekiden.compat.agents.tracing.new_ids import new_span_id
-from ekiden.compat.agents.tracing.scope import Scope
+from ekiden.compat.agents.tracing.scope import Scope, new_span_id
 from ekiden.compat.agents.tracing.span_data import SpanData
 from ekiden.tracing.exports import iso_time
 

@@ -9,8 +9,7 @@ from contextvars import Token
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.compat.agents.tracing.new_ids import new_trace_id
-from ekiden.compat.agents.tracing.scope import Scope
+from ekiden.compat.agents.tracing.scope import Scope, new_trace_id
 
 
 class Trace(ABC):

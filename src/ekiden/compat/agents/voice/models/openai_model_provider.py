@@ -13,7 +13,7 @@ from ekiden.compat.agents.models.openai_agent_registration import (
     ResolvedOpenAIAgentRegistrationConfig,
     resolve_openai_agent_registration_config,
 )
-from ekiden.compat.agents.models.openai_defaults import defaults
+from ekiden.compat.agents.models.openai_provider import defaults
 from ekiden.compat.agents.voice.model import STTModel, TTSModel, VoiceModelProvider
 from ekiden.compat.agents.voice.models.openai_stt import OpenAISTTModel
 from ekiden.compat.agents.voice.models.openai_tts import OpenAITTSModel

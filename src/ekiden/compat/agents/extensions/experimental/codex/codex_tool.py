@@ -51,7 +51,7 @@ from ekiden.compat.agents.extensions.experimental.codex.turn_options import (
     coerce_turn_options,
 )
 from ekiden.compat.agents.logger import log_model_and_tool_action_error, logger
-from ekiden.compat.agents.models.openai_defaults import defaults
+from ekiden.compat.agents.models.openai_provider import defaults
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.compat.agents.tool import (
     FunctionTool,
