@@ -1,23 +1,35 @@
-"""The event hub of a process, which reads the store's events once for all subscribers."""
+"""The event hub of a process, and the live events of single sessions.
+
+`EventHub` passes every event to every subscriber, and the subscriber filters the events. With a
+thousand subscribers that each follow one session, nearly all of that work would be wasted.
+`SessionTails` passes events only to the followers of their session.
+
+The position of a follower is the number of its last event, and events are numbered without gaps.
+Before an event that arrives too early, the missing events are read from the store. Known events are
+skipped. So no event is left out or returned twice. Events may come from a run in this process or
+from the store's feed, and may get lost on the way.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, Self, TypeAlias
 from weakref import WeakSet
 
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UserError
+from ekiden.core.events import Event
 from ekiden.hub.reader import (
     EVERYTHING,
     EventFeed,
-    HubEvent,
+    EventStream,
     LiveReader,
     OnOutage,
     StoreRetry,
     Subscription,
-    events_of,
-    read_page,
 )
 
 _LONGEST_ID = 200
@@ -85,171 +97,277 @@ class EventHub:
         await self.close()
 
 
-class EventStream:
-    """The events of a subscription, in one order for all subscribers.
+Shown: TypeAlias = Event | ModelDelta
 
-    Only one task at a time may iterate over the stream. If you cancel `anext`, no event is lost:
-    the next call continues. `async with` starts the stream at once, and closes it at the end::
+_MOST_WAITING = 512
+_PAGE = 200
 
-        async with hub.subscribe() as stream:
-            async for found in stream:
-                print(found.id, found.event.type)
+
+class EventSource(Protocol):
+    """The part of a `Store` that a follower needs."""
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        """Like `Journal.events`."""
+        ...
+
+
+class Tail:
+    """The events of one session: stored events after a given number, followed by live events and
+    deltas (parts of an answer that a model is still writing).
+
+    Only one task may iterate over a `Tail`. If you cancel `anext`, no event is lost::
+
+        async with tails.follow("customer-42", after=3) as tail:
+            async for shown in tail:
+                ...
     """
 
     def __init__(
-        self,
-        store: EventFeed,
-        reader: LiveReader,
-        patience: StoreRetry,
-        *,
-        after: str | None,
-        where: Subscription,
-        follow: bool,
+        self, tails: SessionTails, session_id: str, after: int, *, is_behind: bool = True
     ) -> None:
-        self._store = store
-        self._reader = reader
-        self._patience = patience
-        self._after = after
-        self._where = where
-        self._follow = follow
-        self._place: str | None = None
-        """The position after the last event that was returned or skipped; `None` before the
-        start."""
-        self._end: str | None = None
-        """The position at which a stream that does not follow ends."""
-        self._page: deque[HubEvent] = deque()
-        """Events that were read from the store for this stream only."""
-        self._pending: asyncio.Future[None] | None = None
-        """The future that the stream waits for; `close` ends the wait."""
-        self._taken = False
+        self._tails = tails
+        self.session_id = session_id
+        self.after = after
+        """The number of the last returned event."""
+        self._ready: deque[Shown] = deque()
+        self._is_behind = is_behind
+        """Whether the store must be read next."""
+        self._is_reading = False
+        self._waiting: asyncio.Future[None] | None = None
         self._closed = False
 
-    @property
-    def position(self) -> str | None:
-        """The id of the last event that was returned or skipped. To continue later, pass this id as
-        `after`.
-
-        `None` until the stream knows its start.
-        """
-        return self._after if self._place is None else self._place
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> HubEvent:
-        """Wait for the next event. Raises `UserError` for an invalid id."""
-        if self._taken:
-            raise UserError(
-                "only one task at a time can read a stream of events: subscribe once for each task"
-            )
-        self._taken = True
-        try:
-            return await self._next()
-        finally:
-            self._taken = False
-
     async def __aenter__(self) -> Self:
-        """Start the stream: find the present end of the store's events, or check the id `after`."""
-        await self._begin()
+        await self._tails.listen(self)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.close()
 
-    async def aclose(self) -> None:
-        """Close the stream like `close`."""
-        self.close()
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Shown:
+        """Wait for the next event or delta. Ends when the stream is closed."""
+        while not self._closed:
+            shown = self._take()
+            if shown is not None:
+                return shown
+            if self._is_behind:
+                self._is_behind = False
+                await self._read()
+            else:
+                await self._wait()
+        raise StopAsyncIteration
+
+    async def soon(self, quiet_s: float) -> Shown | None:
+        """Return the next event or delta. Returns `None` if nothing arrives within `quiet_s`
+        seconds, or if the stream is closed."""
+        try:
+            async with asyncio.timeout(quiet_s):
+                return await anext(self, None)
+        except TimeoutError:
+            return None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the stream is closed."""
+        return self._closed
+
+    def begin_after(self, number: int) -> None:
+        """Drop received events and deltas that do not belong to the run that starts after event
+        `number`."""
+        self.after = number
+        self._is_behind = False  # A gap will be noticed.
+        while self._ready:
+            shown = self._ready[0]
+            if isinstance(shown, Event) and shown.seq > number:
+                return
+            self._ready.popleft()
+
+    def offer(self, shown: Shown) -> None:
+        """Add an event or a delta of the session.
+
+        Deltas that arrive while the stream reads from the store are dropped, because their order
+        would be wrong.
+        """
+        if len(self._ready) >= _MOST_WAITING:
+            # The reader is slow: it reads these events from the store instead, and misses only
+            # deltas.
+            self._ready.clear()
+            self._is_behind = True
+        elif isinstance(shown, Event) or not (self._is_behind or self._is_reading):
+            self._ready.append(shown)
+        self.wake()
+
+    def catch_up(self) -> None:
+        """Read new events from the store."""
+        self._is_behind = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the waiting reader."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def close(self) -> None:
         """Close the stream, even while a task waits for its next event."""
         self._closed = True
-        if self._pending is not None and not self._pending.done():
-            self._pending.set_result(None)
+        self._tails.leave(self)
+        self.wake()
 
-    async def _next(self) -> HubEvent:
-        if self._place is None:
-            await self._begin()
-        while not (self._closed or self._is_over()):
-            found = self._take()
-            if found is None:
-                await self._fetch()
-            else:
-                self._place = found.id
-                if self._where.matches(found.event):
-                    return found
-        raise StopAsyncIteration
+    def _take(self) -> Shown | None:
+        """The next event or delta in memory; `None` if there is none, or if events before it must
+        be read from the store first."""
+        while self._ready:
+            shown = self._ready.popleft()
+            if isinstance(shown, ModelDelta):
+                return shown
+            if shown.seq == self.after + 1:
+                self.after = shown.seq
+                return shown
+            if shown.seq > self.after:
+                # This event is dropped, because it will be read again together with the missing
+                # ones.
+                self._is_behind = True
+                return None
+        return None
 
-    def _take(self) -> HubEvent | None:
-        """The next event in memory, whether it matches the filter or not."""
-        if self._page:
-            return self._page.popleft()
-        window, place = self._reader.window, self._known_place()
-        return window.after(place) if self._follow and place in window else None
-
-    async def _fetch(self) -> None:
-        """Read or wait until there are events in memory, or the stream is closed."""
-        # Read before the store: if the window changes meanwhile, the wait below ends at once.
-        generation, place = self._reader.generation, self._known_place()
-        if self._follow and place in self._reader.window:
-            await self._wait(place, generation)
-        elif not await self._read(place):
-            if self._follow:
-                await self._wait(place, generation)
-            else:
-                self.close()
-
-    def _is_over(self) -> bool:
-        return not self._follow and self._place == self._end
-
-    async def _begin(self) -> None:
-        if self._place is not None:
-            return
-        if self._after is None or not self._follow:
-            self._end = await self._patience.insist(self._store.feed_end, self._pause)
-        place = self._end if self._after is None else self._after
-        if place is None:  # Closed while the store could not be reached.
-            return
-        if self._after and place not in self._reader.window:
-            await self._check(place)
-        self._place = place
-
-    async def _check(self, place: str) -> None:
+    async def _read(self) -> None:
+        self._is_reading = True
         try:
-            await self._read(place)
-        except UserError as exc:
-            raise UserError(
-                f"{place[:40]!r} is not the id of an event of this store: give the `id` of one "
-                "that you got, or an empty one to begin with the first event"
-            ) from exc
-
-    async def _read(self, place: str) -> bool:
-        """Read a page from the store; returns whether there are events."""
-        page = await self._patience.insist(lambda: read_page(self._store, place), self._pause)
-        if page is not None:
-            self._page.extend(events_of(page))
-            await asyncio.sleep(0)  # A store in memory never yields to other tasks.
-        return bool(self._page)
-
-    async def _wait(self, place: str, generation: int) -> None:
-        if self._closed:
-            return
-        self._pending = future = self._reader.wait(place, generation)
-        try:
-            await future
+            page = await self._tails.store.events(self.session_id, after=self.after, limit=_PAGE)
+        except BaseException:
+            self._is_behind = True
+            raise
         finally:
-            self._pending = None
-            self._reader.forget(future)
+            self._is_reading = False
+        self._ready.extendleft(reversed(page))
+        if len(page) == _PAGE:
+            self._is_behind = True
 
-    async def _pause(self, seconds: float) -> bool:
-        """Wait for `seconds`, or until the stream is closed; returns whether it is still open."""
-        if not self._closed:
-            self._pending = asyncio.get_running_loop().create_future()
-            try:
-                await asyncio.wait((self._pending,), timeout=seconds)
-            finally:
-                self._pending = None
-        return not self._closed
+    async def _wait(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
 
-    def _known_place(self) -> str:
-        assert self._place is not None
-        return self._place
+
+class SessionTails:
+    """Streams the events of single sessions of a store to their followers in this process. A
+    `SessionTails` object belongs to one event loop."""
+
+    def __init__(self, store: EventSource, hub: EventHub) -> None:
+        self.store = store
+        self._hub = hub
+        self._followed: dict[str, WeakSet[Tail]] = {}
+        """The streams by session. The references are weak, so that an abandoned stream is
+        collected."""
+        self._shown: dict[str, int] = {}
+        """The sessions with runs in this process, and the number of runs."""
+        self._reader: asyncio.Task[None] | None = None
+        self._has_begun = asyncio.Event()
+        self._closed = False
+
+    def follow(self, session_id: str, *, after: int = 0) -> Tail:
+        """Return a stream of the session's events after number `after`. The stream starts with
+        ``async with``."""
+        return Tail(self, session_id, after)
+
+    async def prepared(self, session_id: str) -> Tail:
+        """Return a started stream for a run that is about to start, so that no delta is missed.
+
+        Call `begin_after` with the number of the last event before the run.
+        """
+        tail = Tail(self, session_id, 0, is_behind=False)
+        await self.listen(tail)
+        return tail
+
+    @contextmanager
+    def showing(self, session_id: str) -> Iterator[None]:
+        """Mark the session as running in this process until the end of the block.
+
+        Meanwhile this process passes the events to the followers. It ignores events of this session
+        from the store, because they could overtake the deltas.
+        """
+        self._shown[session_id] = self._shown.get(session_id, 0) + 1
+        try:
+            yield
+        finally:
+            left = self._shown.pop(session_id) - 1
+            if left:
+                self._shown[session_id] = left
+            for tail in self._followed.get(session_id, ()):
+                tail.catch_up()
+
+    def wants(self, session_id: str) -> bool:
+        """Whether the session has followers."""
+        return bool(self._followed.get(session_id))
+
+    def show(self, session_id: str, shown: Shown) -> None:
+        """Pass an event or a delta of a session that runs in this process to its followers."""
+        tails = self._followed.get(session_id)
+        if tails is None:
+            return
+        for tail in tails:
+            tail.offer(shown)
+        if not tails:
+            del self._followed[session_id]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def end(self, session_id: str) -> None:
+        """End the streams of the session, because this process no longer works on it."""
+        for tail in tuple(self._followed.get(session_id, ())):
+            tail.close()
+
+    async def listen(self, tail: Tail) -> None:
+        """Start passing events to `tail`. From this call on, the stream misses no event."""
+        if self._closed:
+            tail.close()
+            return
+        self._followed.setdefault(tail.session_id, WeakSet()).add(tail)
+        if self._reader is None or self._reader.done():
+            self._has_begun.clear()
+            self._reader = asyncio.create_task(self._read(), name="ekiden-session-tails")
+        await self._has_begun.wait()
+
+    def leave(self, tail: Tail) -> None:
+        """Remove the closed stream `tail`."""
+        tails = self._followed.get(tail.session_id)
+        if tails is not None:
+            tails.discard(tail)
+            if not tails:
+                del self._followed[tail.session_id]
+
+    async def close(self) -> None:
+        """Close all streams. A second call does nothing."""
+        self._closed = True
+        for tail in [tail for tails in self._followed.values() for tail in tails]:
+            tail.close()
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        # Also after a failure, so that no follower waits for ever.
+        self._has_begun.set()
+
+    async def _read(self) -> None:
+        """Pass on the feed's events while there are followers."""
+        try:
+            async with self._hub.subscribe() as stream:
+                self._has_begun.set()
+                async for found in stream:
+                    if not self._followed:
+                        return
+                    if found.event.session_id not in self._shown:
+                        self.show(found.event.session_id, found.event)
+        finally:
+            self._has_begun.set()
+            for tails in self._followed.values():
+                for tail in tails:
+                    tail.catch_up()

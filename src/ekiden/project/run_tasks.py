@@ -26,7 +26,7 @@ from ekiden.core.profile import Budget
 from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id, run_id_of
 from ekiden.engine.store_worker import SessionTask
 from ekiden.hub import SessionTails, Tail
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.project.settings import Settings
 from ekiden.project.stored_runs import ENDINGS, run_range, run_status
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app

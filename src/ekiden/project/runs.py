@@ -37,7 +37,7 @@ from ekiden.core.values import new_id
 from ekiden.engine.store_worker import stop_suspended
 from ekiden.handoff.records import read_handoff
 from ekiden.hub import SessionTails
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.project.run_tasks import (
     RunOrder,
     RunTasks,

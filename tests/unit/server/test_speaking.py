@@ -14,7 +14,7 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.events import Event, EventType
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.server.streams.follow import (
     Broken,
     Piece,

@@ -37,7 +37,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id, run_id_of
 from ekiden.core.values import dumps, new_id
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.integrations.a2a.values import clean
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import ENDINGS, run_range

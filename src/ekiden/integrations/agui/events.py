@@ -22,7 +22,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.access import Caller

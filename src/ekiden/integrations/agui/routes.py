@@ -18,7 +18,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.runs import run_id_of
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.integrations.agui.events import AguiEvents, ResumeEntry, agui_stream, resolve
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ekiden.core.events import Event
 from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.integrations.openai_api.bodies import (
     CHAT_REFUSED,
     ChatRequest,

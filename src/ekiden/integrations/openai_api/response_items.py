@@ -16,7 +16,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.integrations.openai_api.bodies import BadRequest
 from ekiden.server.streams.follow import (
     Broken,

@@ -25,7 +25,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import new_id
-from ekiden.hub.tails import Shown, Tail
+from ekiden.hub.hub import Shown, Tail
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import ENDINGS, questions_to_people, run_range

@@ -29,7 +29,7 @@ from ekiden.core.events import EventType
 from ekiden.core.runs import ACTIVE
 from ekiden.core.values import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
-from ekiden.hub.tails import Shown
+from ekiden.hub.hub import Shown
 from ekiden.project.service import TenantService
 from ekiden.server.access import needs
 from ekiden.server.authorization import subprotocol_of
