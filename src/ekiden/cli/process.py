@@ -1,9 +1,9 @@
 """Server and worker processes: preparation, signals, the end, and child processes.
 
-With `--processes N` several servers share one socket; `--reload` restarts one after changes. The
-parent only holds the socket and passes it on, so that new connections wait during a restart instead
-of being refused. A dead process is replaced; the others resume its sessions when their leases
-expire.
+With `--processes N`, several server processes share one socket. With `--reload`, the server process
+is restarted after changes. The parent process only holds the socket and passes it on. So new
+connections wait during a restart instead of being refused. A dead process is replaced, and other
+processes resume its sessions when the leases expire.
 """
 
 from __future__ import annotations
@@ -236,7 +236,8 @@ _CHECK_CHILDREN_EVERY_S = 0.2
 
 
 def announce(number: int) -> None:
-    """Report to the parent, on the socket `number`, that this process serves; stop if it dies."""
+    """Report to the parent process, on the socket `number`, that this process serves. If the parent
+    dies, stop this process."""
     parent = socket.socket(fileno=number)
     parent.send(b"1")
     loop = asyncio.get_running_loop()
@@ -258,7 +259,7 @@ class _Child:
 
 
 class ServerProcesses:
-    """Starts `count` processes of a command, and replaces those that die."""
+    """Starts `count` processes of a command, and replaces processes that die."""
 
     def __init__(self, command: Sequence[str], count: int, *, socket_number: int) -> None:
         self._command = [*command, "--socket", str(socket_number)]
@@ -268,10 +269,10 @@ class ServerProcesses:
         self._is_stopping = False
 
     def run(self, ready: Callable[[], None], tell: Callable[[str], None]) -> int:
-        """Serve until SIGTERM or SIGINT; `ready` is called when all processes serve.
+        """Serve until SIGTERM or SIGINT. `ready` is called when all processes serve.
 
-        They start one after the other, so that a fault in the project is reported once; the exit
-        code of a process that cannot start is the result.
+        The processes start one after the other, so that a fault in the project is reported only
+        once. If a process cannot start, the result is its exit code.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
@@ -338,7 +339,7 @@ _MOST_FILES = 20_000
 
 
 def marks_of(root: Path) -> Mapping[str, tuple[int, int]]:
-    """The watched files below `root`, each with a mark that changes with the file."""
+    """The watched files below `root`, each with a value that changes when the file changes."""
     return dict(_marks(root))
 
 
@@ -415,5 +416,5 @@ class Reloader:
 
 
 def this_command(arguments: Sequence[str]) -> list[str]:
-    """The command of this process; `-P` keeps modules of the current folder out."""
+    """The command of this process. The option `-P` prevents imports from the current folder."""
     return [sys.executable, "-P", "-m", "ekiden.cli", *arguments]

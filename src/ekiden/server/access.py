@@ -1,12 +1,14 @@
 """The caller, its scopes, the tenant's service for the request, and the console's cookie.
 
-A route takes one of `Reads`, `Starts` and `Administers` as a parameter: the service of the caller's
-tenant, if the caller has the scope. There is no other way to get it, so a route cannot forget the
-check; a route without one must be in the list of public routes.
+A route takes one of `Reads`, `Starts` and `Administers` as a parameter. The parameter checks the
+scope of the caller, and gives the service of the caller's tenant. There is no other way to get the
+service, so a route cannot forget the check. A route without such a parameter must be in the list of
+public routes.
 
-A browser sends a cookie with every request, whoever caused it, so a cookie alone changes nothing.
-Requests that change something need a second token in a header, which only a page of this server can
-know. It is derived from the cookie's token, so that nothing has to be stored for it.
+A browser sends a cookie with every request, even if a foreign page caused the request. So a cookie
+alone does not permit changes. Requests that change something need a second token in a header, which
+only a page of this server can know. This token is derived from the cookie's token, so it need not
+be stored.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ OPEN: Final = frozenset(
         "/.well-known/agent-card.json",
     }
 )
-"""Public paths, for reading: they reveal nothing about anyone's work. Every other path and method
-needs a caller, whether or not it exists."""
+"""Public paths for reading, which show no data of users. All other paths and methods need a caller,
+even if they do not exist."""
 ASSETS: Final = "/assets/"
-"""Paths below it are public as well: the files of the console's page."""
+"""Paths below this prefix are also public. They are the files of the console's page."""
 LOGIN: Final = "/api/v1/login"
-"""The only public path for POST: the body names the caller."""
+"""The only public path for POST, because the body identifies the caller."""
 EACH_TIME: Final = frozenset({LOGIN, "/api/v1/logout"})
-"""Paths without `Idempotency-Key`: they change only the browser's login, and a stored response
+"""Paths that ignore `Idempotency-Key`. They change only the browser's login, and a stored response
 would contain a token."""
 
 
@@ -67,25 +69,27 @@ class Caller:
     """The sender of the request."""
 
     name: str
-    """For people: recorded with their answers and handoffs."""
+    """The name for people. It is recorded with answers and handoffs of the caller."""
     tenant: str = DEFAULT_TENANT
     scopes: frozenset[Scope] = frozenset()
     key_id: str | None = None
-    """`None` means a local caller without a key."""
+    """The id of the caller's API key. `None` means a local caller without a key."""
     login: str | None = None
-    """The login of the console, if the key is not in the request."""
+    """The id of the console's login, if the caller is known by its cookie."""
     is_agent: bool = False
-    """Whether an Ekiden agent uses the key, as the request says: agents never answer inbox items,
-    through any interface and with any scope."""
+    """Whether the request says that an Ekiden agent uses the key. Agents may not answer inbox
+    items, regardless of interface and scopes."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the caller has the scope; `admin` has all. No agent has `answer`."""
+        """Whether the caller has the scope. The scope `admin` includes all scopes. No agent has the
+        scope `answer`."""
         if self.is_agent and scope == "answer":
             return False
         return scope in self.scopes or "admin" in self.scopes
 
     def check(self, scope: Scope) -> None:
-        """`Forbidden` without the scope, `InboxForbidden` for an agent that tries to answer."""
+        """Raise `Forbidden` if the caller lacks the scope. Raise `InboxForbidden` for an agent that
+        tries to answer."""
         if self.is_agent and scope == "answer":
             raise InboxForbidden("an agent tried to answer an inbox item: only people can")
         if not self.may(scope):
@@ -93,8 +97,8 @@ class Caller:
 
     @property
     def id(self) -> str:
-        """The same for all requests of one caller, and different from other callers of the
-        tenant."""
+        """The id of the caller. It is the same for all requests of one caller, and different from
+        the ids of other callers of the tenant."""
         return self.key_id or "local"
 
 
@@ -105,12 +109,13 @@ class Authorizer(Protocol):
     """Identifies the caller."""
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """The sender of the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """Return the sender of the request. Raises `Unauthenticated`, `KeyExpired` or
+        `TooManyRequests`."""
         ...
 
     async def recheck(self, caller: Caller) -> None:
-        """`KeyExpired` if the caller's key is no longer valid; called repeatedly while a stream is
-        open."""
+        """Raise `KeyExpired` if the caller's key is no longer valid. The server calls this method
+        repeatedly while a stream is open."""
         ...
 
 
@@ -121,7 +126,7 @@ def service_of(connection: HTTPConnection) -> Service:
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
-    """The caller; determined once for each request."""
+    """The caller of the request. It is determined once for each request."""
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is None:
         gate: Authorizer = connection.app.state.gate
@@ -133,13 +138,14 @@ async def caller_of(connection: HTTPConnection) -> Caller:
 
 
 class needs:
-    """A dependency: the caller has the scope, and gets the service of its tenant."""
+    """A FastAPI dependency, which checks that the caller has the scope, and gives the service of
+    the caller's tenant."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
     async def __call__(self, connection: HTTPConnection) -> TenantService:
-        """`Unauthenticated`, `Forbidden`."""
+        """Return the service. Raises `Unauthenticated` or `Forbidden`."""
         caller = await caller_of(connection)
         caller.check(self.scope)
         return await service_of(connection).tenant_service(caller.tenant)
@@ -148,8 +154,9 @@ class needs:
 def may_answer(caller: Caller, connection: HTTPConnection) -> bool:
     """Whether the caller has the scope `answer`, and is not an Ekiden agent.
 
-    The clients of Ekiden agents say so in a header that models and tools cannot remove. Other
-    programs with the key can omit it: do not give a key with this scope to code that an agent runs.
+    Clients that Ekiden agents use send a header, which models and tools cannot remove. Other
+    programs with the key can omit this header. So do not give a key with the scope `answer` to code
+    that an agent runs.
     """
     return caller.may("answer") and not caller.is_agent and AGENT_HEADER not in connection.headers
 
@@ -176,8 +183,8 @@ def cookie_name(headers: Headers) -> str:
 
 
 def kept_logins(headers: Headers) -> list[str]:
-    """The values of this server's cookies, without duplicates. There can be several: pages of a
-    parent domain can set cookies of the same name."""
+    """The values of this server's cookies, without duplicates. There can be several values, because
+    pages of a parent domain can set cookies of the same name."""
     own = cookie_name(headers)
     pairs = (
         pair.strip(" \t").partition("=")
@@ -190,8 +197,8 @@ def kept_logins(headers: Headers) -> list[str]:
 def check_own_page(connection: HTTPConnection, login: str) -> None:
     """Check that a page of this server sent a request that has a login cookie.
 
-    `CsrfFailed` for a request that changes something without the CSRF token; `BadOrigin` for a
-    WebSocket of another page, which could read its messages.
+    Raises `CsrfFailed` for a request that changes something and has no CSRF token. Raises
+    `BadOrigin` for a WebSocket of another page, because that page could read the messages.
     """
     if connection.scope["type"] == "websocket":
         if own_origin(connection.headers) is None:
@@ -212,9 +219,9 @@ def own_origin(headers: Headers) -> PageOrigin | None:
 
 
 def keep_login(response: Response, login: str, connection: HTTPConnection) -> None:
-    """Set the cookie with the token; the browser sends it to this server only.
+    """Set the cookie with the token. The browser sends the cookie only to this server.
 
-    Behind a proxy that terminates TLS, only the page's origin shows that the connection is secure.
+    If a proxy terminates TLS, only the page's origin shows that the connection is secure.
     """
     origin = own_origin(connection.headers)
     is_secure = connection.url.scheme == "https" or (

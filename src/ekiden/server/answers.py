@@ -1,8 +1,8 @@
-"""What routes share: groups, parameters, responses, and errors as problems.
+"""The shared parts of routes: groups, parameters, responses, and errors in the problem format.
 
-Routes return responses directly, without validation or copies: output of models and tools may
-contain lone surrogates, which pydantic refuses, and a page may be long. The OpenAPI document shows
-their models.
+Routes return responses directly, without validation or copies. The reasons are that a page may be
+long, and that output of models and tools may contain lone surrogates, which pydantic refuses. The
+OpenAPI document shows the models of the responses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
 Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
 """The service of the caller's tenant, if the caller has the scope."""
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
-"""In addition to one of the above, for the caller's name."""
+"""The caller, for routes that need its name. Used in addition to a parameter that checks the
+scope."""
 
 _CHUNK: Final = 64 * 1024
 """The approximate number of characters that are sent at once."""
@@ -50,13 +51,14 @@ JSON escapes."""
 
 
 class JsonAnswer(Response):
-    """A value as JSON."""
+    """A response with a value as JSON."""
 
     media_type = "application/json"
 
 
 class JsonLines(StreamingResponse):
-    """One JSON value on each line, sent as they are read; it stops when the client disconnects."""
+    """A response with one JSON value on each line. Values are sent as they are read. The response
+    stops when the client disconnects."""
 
     media_type = "application/x-ndjson"
 
@@ -71,8 +73,8 @@ def answer(
 async def json_lines(lines: AsyncGenerator[str, None], *, filename: str) -> JsonLines:
     """The lines, each with its line feed, as a response.
 
-    The first lines are read before anything is sent, so that an error there becomes a problem. A
-    later error breaks the connection: the response then has no end.
+    The first lines are read before anything is sent, so that an early error becomes a problem
+    response. A later error closes the connection before the end of the response.
     """
     chunks = _chunks(lines)
     try:
@@ -167,7 +169,7 @@ _VERSION = re.compile(r"(?:v|[a-z]+-)([0-9]{1,18})", re.ASCII)
 _MAX: Final = 2000
 
 Versions: TypeAlias = int | Sequence[int] | None
-"""The version that the client read, or several versions; `None`: any version."""
+"""The version that the client read, or several versions. `None` means any version."""
 
 
 def etag_of(version: int) -> str:
@@ -176,8 +178,8 @@ def etag_of(version: int) -> str:
 
 
 def parse_if_match(text: str | None) -> Versions:
-    """Parse the header. Raises `RequestInvalid` if it is not a list of ETags. Weak tags and tags of
-    other servers match nothing.
+    """Parse the header `If-Match`. Raises `RequestInvalid` if it is not a list of ETags. Weak tags
+    and tags of other servers match no version.
     """
     if text is None or text.strip() == "*":
         return None
@@ -219,7 +221,7 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses=` of a route for these error statuses."""
+    """The value of a route's argument `responses` for these error statuses."""
     return {
         status: {
             "model": Problem,
@@ -301,7 +303,7 @@ async def _unexpected(request: Request, exc: Exception) -> Response:
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Make the application answer errors with problems."""
+    """Make the application answer errors with problem responses."""
     app.add_exception_handler(EkidenError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -323,7 +325,8 @@ def grouped(
     prefix: str = API,
     responses: dict[int | str, dict[str, Any]] | None = EVERYWHERE,
 ) -> tuple[BaseRoute, ...]:
-    """The routes of all these routers. The first request to a route prepares it: keep them."""
+    """The routes of all these routers. Keep the result, because the first request to a route
+    prepares the route."""
     root = APIRouter(generate_unique_id_function=operation_id)
     for router in routers:
         root.include_router(router, prefix=prefix, responses=responses)

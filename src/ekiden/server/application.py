@@ -1,7 +1,7 @@
 """The application: resources, routes, errors, middleware, integrations.
 
 Callers of `/a2a` and `/mcp` get JSON-RPC errors for invalid bodies. Authorization and rate errors
-are HTTP errors as everywhere: clients of both protocols check the status.
+are HTTP errors, as for all other paths, because clients of these protocols check the status.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _INVALID_REQUEST: Final = -32600
 
 
 class RpcShape:
-    """ASGI middleware: an invalid body for A2A or MCP gets a JSON-RPC error."""
+    """ASGI middleware, which answers an invalid body for A2A or MCP with a JSON-RPC error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -157,7 +157,7 @@ def create_app(
 
 
 def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
-    """The application; its own lifespan, or the caller, runs `parts`."""
+    """Create the application. Either its own lifespan or the caller runs `parts`."""
     service, config = parts.service, parts.config
     app = FastAPI(
         title=TITLE,

@@ -1,14 +1,16 @@
-"""Authorization: the caller has an API key, looked up and kept briefly, or is on this machine.
+"""Authorization: the caller has an API key, which is looked up and cached briefly, or is on this
+machine.
 
-A key is sent in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set
-headers of a WebSocket: it offers the subprotocols ``ekiden.v1`` and ``ekiden.bearer.KEY``, and the
-server accepts the first. A key in an address is refused, because addresses are logged on their way.
+A key is sent in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set the
+headers of a WebSocket. So it offers the subprotocols ``ekiden.v1`` and ``ekiden.bearer.KEY``, and
+the server accepts the first. A key in a URL is refused, because proxies and servers log URLs.
 
-Without a key only a caller on the loopback address is admitted, if the server listens nowhere else,
-under a local name, not through a proxy, and while no key exists at all.
+Without a key, only a caller on the loopback address is admitted, and only while no key exists. The
+server must listen only on the loopback address. The request must use a local host name, and must
+not come through a proxy.
 
 The console has its own login in a cookie (`access.py`), which counts only if a request has no key.
-An address that sends many wrong keys must wait; a valid key is still admitted.
+An address that sends many wrong keys must wait, but a valid key is still admitted.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from ekiden.server.configuration import ServerConfig
 from ekiden.server.lifespan import BackgroundTasks
 
 FRESH_S: Final = 1.0
-"""How long a lookup is cached: after that, keys revoked elsewhere are refused here."""
+"""The number of seconds for which a lookup is cached. So a key that another process revokes is
+valid for at most this time."""
 NOTED_EVERY_S: Final = 60.0
 _MOST: Final = 10_000
 
@@ -46,7 +49,8 @@ class Known:
 
 
 class KeyRing:
-    """Looks up keys in the main store, which `keys` returns. It belongs to one event loop."""
+    """Looks up keys in the main store, which `keys` returns. Each object belongs to one event
+    loop."""
 
     def __init__(
         self,
@@ -81,7 +85,8 @@ class KeyRing:
         return known
 
     async def key_of_login(self, id: str) -> str | None:
-        """The id of the key that a browser logged in with; at most `FRESH_S` old."""
+        """The id of the key with which a browser logged in. The result is at most `FRESH_S` seconds
+        old."""
         now = self._monotonic()
         key_id, until = self._logins.get(id, (None, 0.0))
         if now >= until:
@@ -96,12 +101,12 @@ class KeyRing:
         return await (await self._keys()).logins.begin(key_id)
 
     async def end_login(self, id: str) -> None:
-        """End a browser's login; other servers know within a second."""
+        """End a browser's login. Other servers notice this within a second."""
         await (await self._keys()).logins.end(id)
         self._logins.pop(id, None)
 
     async def any_exist(self) -> bool:
-        """Whether any key exists; once true, it stays true."""
+        """Whether any key exists. Once the result is true, it stays true."""
         now = self._monotonic()
         if not self._any and now >= self._none_until:
             self._any = await (await self._keys()).exist()
@@ -109,7 +114,7 @@ class KeyRing:
         return self._any
 
     def forget(self) -> None:
-        """Drop the cache: this process changed keys."""
+        """Drop the cache, because this process changed keys."""
         self._known.clear()
         self._logins.clear()
         self._none_until = 0.0
@@ -144,7 +149,7 @@ _UNKNOWN: Final = "this API key is unknown"
 class Rates:
     """Allows `burst` calls at once and `rate` calls a second on average.
 
-    A rate of 0 is no limit. The caller must pass only known names, so that the memory stays small.
+    A rate of 0 means no limit. Pass only known names, so that the object stays small.
     """
 
     def __init__(
@@ -155,7 +160,7 @@ class Rates:
         message: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`message`: the error text for a caller over the limit."""
+        """`message` is the error text for a caller over the limit."""
         self._message = message or f"this key may make {rate:g} requests a second"
         self._rate = rate
         self._burst = max(1, burst)
@@ -164,7 +169,7 @@ class Rates:
         """By caller: the tokens left, and when they were counted."""
 
     def take(self, caller: str) -> None:
-        """Count one call. Raises `TooManyRequests` if it is one too many."""
+        """Count one call. Raises `TooManyRequests` if the call exceeds the limit."""
         if self._rate <= 0:
             return
         now = self._monotonic()
@@ -204,8 +209,8 @@ class KeyAuthorization:
         self._is_local = config.allow_local and is_loopback(config.host)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """The sender of the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
-        cookie also `CsrfFailed` and `BadOrigin`."""
+        """Return the sender of the request. Raises `Unauthenticated`, `KeyExpired` or
+        `TooManyRequests`; for a login cookie also `CsrfFailed` and `BadOrigin`."""
         try:
             return await self._caller(connection)
         except Unauthenticated as exc:
@@ -213,8 +218,8 @@ class KeyAuthorization:
             raise
 
     async def log_in(self, connection: HTTPConnection, text: str) -> tuple[Caller, str]:
-        """The owner of this key, and the token of a new login, which replaces the browser's old
-        one: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """Return the owner of this key, and the token of a new login, which replaces the browser's
+        old login. Raises `Unauthenticated`, `KeyExpired` or `TooManyRequests`."""
         try:
             caller = await self._holder(text)
         except Unauthenticated as exc:
@@ -227,7 +232,7 @@ class KeyAuthorization:
         return replace(caller, login=login_id(token)), token
 
     async def log_out(self, caller: Caller) -> None:
-        """End the login of the request; the key stays valid."""
+        """End the login of the request. The key stays valid."""
         if caller.login is not None:
             await self._ring.end_login(caller.login)
 
@@ -281,8 +286,8 @@ class KeyAuthorization:
         return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key.id)
 
     async def recheck(self, caller: Caller) -> None:
-        """`KeyExpired` if the caller's key is no longer valid, the login has ended, or a key is now
-        required."""
+        """Raise `KeyExpired` if the caller's key is no longer valid, the login has ended, or a key
+        is now required."""
         if caller.login is not None and await self._ring.key_of_login(caller.login) is None:
             raise KeyExpired
         if caller.key_id is None:
@@ -337,7 +342,7 @@ def _gives_key(connection: HTTPConnection) -> bool:
 
 
 def credential_of(connection: HTTPConnection) -> str | None:
-    """The key in the request. Raises `Unauthenticated` if it has several."""
+    """The key in the request. Raises `Unauthenticated` if the request has several keys."""
     headers = connection.headers
     given = [_bearer(value) for value in headers.getlist("authorization")]
     given += [value.strip() for value in headers.getlist("x-api-key")]
@@ -362,13 +367,14 @@ def offered_protocols(headers: Headers) -> list[str]:
 
 
 def subprotocol_of(connection: HTTPConnection) -> str | None:
-    """The subprotocol to accept a WebSocket with: never the one that holds the key."""
+    """The subprotocol with which to accept a WebSocket. It is never the subprotocol with the
+    key."""
     return SUBPROTOCOL if SUBPROTOCOL in offered_protocols(connection.headers) else None
 
 
 def is_from_here(connection: HTTPConnection) -> bool:
-    """Whether the caller is certainly on this machine: by address and host name, without a
-    proxy."""
+    """Whether the caller is certainly on this machine, according to its address and host name, and
+    not behind a proxy."""
     client = connection.client
     if client is None or not is_loopback(client.host):
         return False
@@ -388,7 +394,7 @@ def _is_proxied(connection: HTTPConnection) -> bool:
 
 
 def key_ring(service: Service, background: BackgroundTasks) -> KeyRing:
-    """The ring of keys in the service's main store."""
+    """The `KeyRing` of the service's main store."""
 
     async def keys() -> KeyStore:
         return KeyStore((await service.tenant_service()).store)
@@ -397,9 +403,9 @@ def key_ring(service: Service, background: BackgroundTasks) -> KeyRing:
 
 
 async def check_exposure(config: ServerConfig, keys: KeyStore) -> None:
-    """`ServerExposed` if other machines could call the server and no key keeps them out.
+    """Raise `ServerExposed` if other machines could call the server and no key is required.
 
-    Call it before the server listens.
+    Call this function before the server listens.
     """
     if is_loopback(config.host):
         return

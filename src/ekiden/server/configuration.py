@@ -13,7 +13,7 @@ from ekiden.project.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """The configuration of a server; all defaults are safe.
+    """The configuration of a server. All defaults are safe.
 
     For example::
 
@@ -25,8 +25,8 @@ class ServerConfig:
     and only while no key exists."""
     port: int = 8321
     hosts: Sequence[str] = ()
-    """The accepted values of the `Host` header, in addition to those of the loopback address:
-    names, patterns such as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
+    """The accepted values of the `Host` header, in addition to the names of the loopback address.
+    Values are names, patterns such as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
     origins: Sequence[str] = ()
     """Other origins whose pages may call the server, such as ``https://desk.example.com``."""
     allow_local: bool = True
@@ -34,24 +34,25 @@ class ServerConfig:
     max_body: int = 10_000_000
     """The maximum size of a request body, in bytes."""
     rate: float = 50.0
-    """The average number of requests per second for one key. 0: no limit, not even for wrong
-    keys."""
+    """The maximum average number of requests per second for one key. With 0 there is no limit, even
+    for wrong keys."""
     burst: int = 200
     """The maximum number of requests in a burst from one key."""
     wrong_keys: int = 30
-    """The maximum number of wrong keys from one address per minute; 0: no limit."""
+    """The maximum number of wrong keys from one address per minute. 0 means no limit."""
     max_requests: int = 10_000
     """The maximum number of concurrent requests, without streams."""
     max_streams: int = 5000
     """The maximum number of concurrent SSE streams and WebSockets."""
     max_key_requests: int = 0
-    """The maximum number of concurrent requests of one key. 0: a quarter of `max_requests`, but at
-    least 50."""
+    """The maximum number of concurrent requests of one key. 0 means a quarter of `max_requests`,
+    but at least 50."""
     max_key_streams: int = 0
-    """The maximum number of concurrent streams and WebSockets of one key. 0: a quarter of
+    """The maximum number of concurrent streams and WebSockets of one key. 0 means a quarter of
     `max_streams`, but at least 50."""
     max_connections: int = 20_000
-    """The maximum number of concurrent connections; lower if the process limit is lower."""
+    """The maximum number of concurrent connections. If the limit of the process is lower, that
+    limit applies."""
     heartbeat_s: float = 15.0
     """Seconds without an event after which a stream sends a heartbeat."""
     wait_s: float = 55.0
@@ -60,7 +61,7 @@ class ServerConfig:
     console: bool = True
     """Whether the console is served at `/`."""
     static: Path | None = None
-    """The folder with the files of the console; `None`: the folder of the package."""
+    """The folder with the files of the console. `None` means the folder of the package."""
 
     @property
     def key_requests(self) -> int:
@@ -78,9 +79,8 @@ def _share(of: int) -> int:
 
 
 def server_config(settings: Settings, **overrides: Any) -> ServerConfig:
-    """The server's configuration: the settings, overridden by `overrides` that are not `None`.
-
-    `UserError` for invalid hosts and origins.
+    """Create the server's configuration from the settings. Values in `overrides` that are not
+    `None` replace settings. Raises `UserError` for invalid hosts and origins.
     """
     wanted = settings.server
     config = ServerConfig(

@@ -1,7 +1,8 @@
 """The console: a web page at `/`, from files in the package.
 
-The files are read once at startup, so that all are of one build, and only they can be requested.
-They hold no user data, so they are public; the page gets its data from the API, as its user.
+The files are read once at startup. So all files are from one build, and no other files can be
+requested. They contain no user data, so they are public. The page gets its data from the API, with
+the rights of its user.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ POLICY: Final = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Only the page's own files are scripts; text of agents and users never becomes one."""
+"""The content security policy. Only the page's own files can run as scripts, and never text of
+agents and users."""
 _DENIED: Final = (
     "accelerometer",
     "camera",
@@ -118,7 +120,7 @@ def has_console(config: ServerConfig) -> bool:
 
 
 def read_files(config: ServerConfig) -> Mapping[str, StaticFile]:
-    """The console's files by the path that they are served at; none if there is no console."""
+    """The console's files, by the path at which they are served. Empty if there is no console."""
     if not has_console(config):
         return {}
     folder = _folder(config)

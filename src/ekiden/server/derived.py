@@ -1,7 +1,7 @@
 """Routes derived from the declarations of the interface.
 
-`ekiden.api` declares each method's parameters, result, scope and address; here it becomes a route,
-which calls the local implementation.
+`ekiden.api` declares each method's parameters, result, scope and address. This module turns each
+method into a route, which calls the local implementation.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ _LONGEST_CURSOR: Final = 512
 
 
 Answer: TypeAlias = Callable[[Request, TenantService, str, dict[str, Any]], Awaitable[Response]]
-"""Answers a request, from the name of the chosen method and its parameters."""
+"""A function that answers a request. Its arguments are the request, the service, and the name and
+parameters of the chosen method."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """A route that does more than call its method."""
+    """A route with its own code, because it does more than call its method."""
 
     answer: Answer
     responses: Mapping[int | str, dict[str, Any]]
@@ -80,7 +81,7 @@ def router_of(
     tag: str,
     by_hand: Mapping[str, ByHand] = _NOTHING,
 ) -> APIRouter:
-    """The routes of a resource; `implement` returns the implementation for one request. Event
+    """The routes of a resource. `implement` returns the implementation for one request. Event
     streams have separate routes.
     """
     router = APIRouter(tags=[tag])

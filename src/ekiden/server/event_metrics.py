@@ -1,8 +1,8 @@
-"""Events as counters and histograms, with few and bounded label values.
+"""Counts events in counters and histograms, whose labels have few different values.
 
-Everything is counted from events of all processes, so the figures are those of the store. Labels
-are Ekiden's own words, and models and tenants, of which only the first few have their own label. No
-label contains a session, an agent, a tool or a text.
+Events of all processes are counted, so the metrics describe the whole store. Label values are
+Ekiden's own words, or the names of models and tenants. Only the first few models and tenants have
+label values of their own. No label contains a session, an agent, a tool or a text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ M = TypeVar("M", Counter, Histogram)
 class FewNames:
     """Keeps the first `most` names, and replaces all others by `OTHER`.
 
-    Names come from providers and settings, without a limit; the values of a label need one.
+    Providers and settings may have any number of names, but a label needs a limited number of
+    values.
     """
 
     __slots__ = ("_known", "_most")
@@ -52,14 +53,15 @@ class FewNames:
 
 
 def one_of(value: object, known: Collection[str]) -> str:
-    """The value if it is known, else `OTHER`."""
+    """The value if it is known, otherwise `OTHER`."""
     return value if isinstance(value, str) and value in known else OTHER
 
 
 class Series(Generic[M]):
     """A cache of a metric's series, by the values of their labels.
 
-    The library's own `labels` takes a lock and checks every value, for every event.
+    The cache avoids the library's own `labels`, which takes a lock and checks all values for every
+    event.
     """
 
     __slots__ = ("_made", "_metric")
@@ -89,14 +91,14 @@ class Remembered(Generic[K, V]):
         return len(self._items)
 
     def put(self, key: K, value: V) -> None:
-        """Add the value, unless the key has one."""
+        """Add the value, unless the key already has a value."""
         if key not in self._items:
             if len(self._items) >= self._most:
                 del self._items[next(iter(self._items))]
             self._items[key] = value
 
     def take(self, key: K) -> V | None:
-        """Remove the value and return it; `None` if there is none."""
+        """Remove the value and return it. Returns `None` if the key has no value."""
         return self._items.pop(key, None)
 
 
@@ -132,11 +134,11 @@ _TOKENS = (
 
 
 class EventMetrics:
-    """Counts each event once. It is not thread-safe."""
+    """Counts each event once. Objects of this class are not thread-safe."""
 
     def __init__(self, registry: CollectorRegistry, *, since_us: int | None = None) -> None:
-        """Events before `since_us`, by default now, are history: they are not counted. So copies
-        of old events in forks and imports are left out."""
+        """Events before `since_us`, by default now, are not counted. So copies of old events in
+        forks and imports are left out."""
         began = SYSTEM_CLOCK.now_us() if since_us is None else since_us
         self._since_us = began - _GRACE_US
         self._model = FewNames(MOST_MODELS)

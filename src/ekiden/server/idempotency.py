@@ -1,11 +1,13 @@
-"""`Idempotency-Key`: a repeated request is not executed again.
+"""Support for `Idempotency-Key`, with which a repeated request is not executed again.
 
-A key belongs to one caller and one path. The response is stored for a day in the tenant's store, so
-a repeat gets the same response, from this process or another. While the first is in progress a
-repeat must retry later; if its process died, the request is executed again after its lease.
+A key belongs to one caller and one path. The response is stored for a day in the tenant's store. So
+a repeated request gets the same response, from any process. While the first request is in progress,
+a repeated request must be retried later. If the process of the first request died, the repeated
+request is executed after the lease has expired.
 
-Starting a run is stronger. Its document is stored in the same transaction as the message, so the
-message is stored once, whatever process is killed; a repeat gets the run's current state.
+The guarantee for the start of a run is stronger. The document of the request is stored in the same
+transaction as the message. So the message is stored only once, even if a process is killed. A
+repeated request gets the run's current state.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ T = TypeVar("T")
 COLLECTION: Final = "idempotency"
 KEPT_S: Final = 86_400
 LEASE_S: Final = 30.0
-"""How long a started request counts as in progress without a heartbeat."""
+"""The number of seconds for which a started request counts as in progress without a heartbeat."""
 MAX_KEY: Final = 200
 _PAGE: Final = 200
 _MOST_SESSIONS: Final = 20
@@ -49,7 +51,7 @@ class Ticket:
     """A digest of query, media type and body."""
 
     def check(self, body: Mapping[str, Any]) -> None:
-        """`IdempotencyConflict` if the document is that of another request."""
+        """Raise `IdempotencyConflict` if the document belongs to another request."""
         if body["digest"] != self.digest:
             raise IdempotencyConflict(
                 "this Idempotency-Key was already sent with another request; use a new one"
@@ -63,7 +65,7 @@ class StoredAnswer:
     status: int
     headers: Sequence[tuple[str, str]]
     body: bytes | None
-    """`None` if the response is too long to be stored."""
+    """The body of the response; `None` if it is too long to be stored."""
 
 
 def ticket_for(
@@ -81,7 +83,7 @@ def ticket_for(
 
 
 class Reservation:
-    """A request that this process executes. One task at a time may use it."""
+    """A request that this process executes. Only one task at a time may use the object."""
 
     def __init__(self, store: Store, ticket: Ticket, version: int) -> None:
         self._store = store
@@ -89,14 +91,14 @@ class Reservation:
         self._version = version
 
     async def renew(self) -> None:
-        """Renew the lease. Raises `StaleDocument` if another process has taken the request over."""
+        """Renew the lease. Raises `StaleDocument` if another process has taken over the request."""
         now_us = await self._store.now_us()
         await self._write(_begun(self._ticket, now_us))
         self._version += 1
 
     async def finish(self, answer: StoredAnswer, session_id: str | None = None) -> None:
-        """Store the response. Raises `StaleDocument` if another process executed the request
-        meanwhile. A response about a session is deleted with the session.
+        """Store the response. Raises `StaleDocument` if another process executed the request in the
+        meantime. A response about a session is deleted together with the session.
         """
         now_us = await self._store.now_us()
         body = _answered(self._ticket, now_us, answer)
@@ -108,7 +110,7 @@ class Reservation:
         await self._write(body)
 
     async def give_up(self) -> None:
-        """Remove the reservation: nothing was executed, and the request may be sent again."""
+        """Remove the reservation, because the request was not executed and may be sent again."""
         await self._write(None)
 
     async def _write(self, body: Mapping[str, Any] | None) -> None:
@@ -161,10 +163,10 @@ async def start_once(
     order: RunOrder,
     begin: Callable[[RunOrder], Awaitable[T]],
 ) -> T | StartedRun:
-    """Begin the run; if the request has an `Idempotency-Key` that was used for it before, give
+    """Begin the run. If the same request with this `Idempotency-Key` already started a run, return
     that run instead, as a `StartedRun`.
 
-    `begin` is `Runs.start`, or something like it. The message is stored once, even after a crash.
+    `begin` is `Runs.start` or a similar function. The message is stored once, even after a crash.
     Raises the errors of `begin`, and `IdempotencyConflict`::
 
         started = await start_once(request, desk, order, desk.runs.start)
@@ -221,8 +223,8 @@ async def _forget_answer(store: Store, document: Document) -> None:
 
 
 async def prune(store: Store) -> int:
-    """Remove responses older than a day, and responses about deleted sessions, and return their
-    number."""
+    """Remove responses that are older than a day, and responses about deleted sessions. Returns
+    their number."""
     now_us = await store.now_us()
     removed = 0
     after = ""

@@ -1,7 +1,8 @@
-"""What a server runs besides its routes: service, metrics, expiry, standards, background tasks.
+"""The parts of a server besides its routes: service, metrics, expiry, standards and background
+tasks.
 
-The standards that the server speaks besides its own API are integrations; each is loaded when it is
-needed.
+Standards are protocols of other systems, such as A2A, that the server also supports. They are
+integrations, and each is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ _MOST = 1000
 
 
 class BackgroundTasks:
-    """Owns tasks without a result; failures are logged."""
+    """Owns background tasks, which have no result. Failures are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     def begin(self, work: Callable[[], Awaitable[object]], *, what: str) -> bool:
-        """Run `work` in the background; `False` if there are too many tasks, or it is closed."""
+        """Run `work` in the background. Returns `False` if there are too many tasks, or if this
+        object is closed."""
         if self._is_closed or len(self._tasks) >= _MOST:
             return False
         task = asyncio.create_task(_run_logged(work, what))
@@ -60,7 +62,7 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks)
 
     async def close(self) -> None:
-        """Stop the running tasks; new ones are refused."""
+        """Stop the running tasks, and refuse new tasks."""
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -81,8 +83,8 @@ _under_way: Final[WeakKeyDictionary[TenantService, set[str]]] = WeakKeyDictionar
 
 @contextmanager
 def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
-    """Wrap work that reads a whole store; `TooManyRequests` while the same work of the tenant is
-    in progress."""
+    """Wrap work that reads a whole store. Raises `TooManyRequests` while the same work of the
+    tenant is in progress."""
     busy = _under_way.setdefault(desk, set())
     if what in busy:
         raise TooManyRequests(f"another request for this ({what}) is in progress", retry_after_s=5)
@@ -108,7 +110,7 @@ class Lifespan:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the service with metrics, traces and expiry, and close all of it at the end."""
+        """Open the service with metrics, traces and expiry, and close them at the end."""
         counting, telemetry = Counting(self.metrics), Telemetry()
         self.service.each_tenant(counting.watch)
         self.service.each_tenant(telemetry.watch)
@@ -142,7 +144,8 @@ _Running: TypeAlias = Callable[["FastAPI"], AbstractAsyncContextManager[None]]
 
 
 class Standards:
-    """The other standards that one application serves. It belongs to one event loop."""
+    """The standards that one application serves in addition to its own API. Each object belongs to
+    one event loop."""
 
     def __init__(self) -> None:
         self._app: FastAPI | None = None
@@ -155,9 +158,10 @@ class Standards:
         self._loading = asyncio.Lock()
 
     def install(self, app: FastAPI) -> None:
-        """Add the routes of the installed standards, and log which are not installed.
+        """Add the routes of the installed standards, and log which standards are not installed.
 
-        A standard that declares its paths is added by the first request to one of them. See `load`.
+        A standard that declares its paths is added by the first request to one of these paths. See
+        `load`.
         """
         self._app = app
         for each in integrations("server"):
@@ -170,16 +174,17 @@ class Standards:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run loaded standards while the body runs."""
+        """Run loaded standards during the ``with`` block."""
         async with AsyncExitStack() as self._open:
             await self._start()
             yield
             self._open = None
 
     async def load(self, path: str) -> None:
-        """Load the standard that serves `path`, if any. Raises `StandardUnavailable` if that fails.
+        """Load the standard that serves `path`, if there is one. Raises `StandardUnavailable` if
+        the standard cannot be loaded.
 
-        Modules are imported in a thread, so that other requests are answered meanwhile.
+        Modules are imported in a thread, so that other requests are not blocked.
         """
         if self._added or any(_serves(each, path) for each in self._later):
             async with self._loading:
@@ -216,7 +221,7 @@ def _parts(standard: Integration) -> tuple[Callable[[Any], None], _Running | Non
 
 
 class StandardsOnDemand:
-    """ASGI middleware: loads the standard that a request is for."""
+    """ASGI middleware, which loads the standard for the path of a request."""
 
     def __init__(self, app: ASGIApp, standards: Standards) -> None:
         self._app = app

@@ -32,7 +32,8 @@ _MOST_ROUTES = 300
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 
 MOST_COUNTED = 1000
-"""The maximum count for each kind and tenant: a gauge with this value means *at least*."""
+"""The maximum count for each kind and tenant. If a gauge has this value, the true number may be
+higher."""
 _FRESH_S = 5.0
 _PATIENCE_S = 2.0
 _OPEN = InboxQuery(snoozed=True)
@@ -56,13 +57,13 @@ class Backlog:
     """The waiting work of one tenant, or of all tenants with the same label."""
 
     ready: int = 0
-    """Sessions with work that wait for a worker."""
+    """The number of sessions that have work and wait for a worker."""
     waiting: int = 0
-    """Sessions that wait for an answer, a person's or an agent's."""
+    """The number of sessions that wait for the answer of a person or an agent."""
     inbox: int = 0
-    """Open questions to people, including snoozed ones."""
+    """The number of open questions to people, including snoozed questions."""
     queued: int = 0
-    """Messages between agents that are not settled."""
+    """The number of messages between agents that are not settled."""
     is_up: bool = True
     """Whether the store answered."""
 
@@ -76,7 +77,7 @@ class Backlog:
 
 
 class StoreGauges:
-    """Reads backlogs, at most every few seconds; a `Collector`."""
+    """A `Collector` that reads backlogs, at most every few seconds."""
 
     def __init__(self) -> None:
         self._backlogs: dict[str, Backlog] = {}
@@ -84,7 +85,7 @@ class StoreGauges:
         self._reading = asyncio.Lock()
 
     async def read(self, tenant_services: Iterable[tuple[str, Measured]]) -> None:
-        """Read the stores of the tenants, each given with its label.
+        """Read the stores of the tenants. Each tenant is given with its label.
 
         A store that fails or takes too long is reported as down, with an empty backlog.
         """
@@ -144,9 +145,9 @@ async def _backlog(desk: Measured) -> Backlog:
 class Metrics:
     """All metrics of one server, in a registry of its own.
 
-    `Counting` passes it every event of every tenant once, in the order of the feed; the server
-    reports requests and connections; `collect` returns the page for Prometheus. It belongs to one
-    event loop::
+    `Counting` passes every event of every tenant to this object once, in the order of the feed. The
+    server reports requests and connections. `collect` returns the page for Prometheus. Each object
+    belongs to one event loop::
 
         metrics = Metrics()
         metrics.observe(event, tenant="default")
@@ -188,8 +189,8 @@ class Metrics:
     def http_request(self, *, method: str, route: str | None, status: int, seconds: float) -> None:
         """Count one request.
 
-        `route` is the template, such as ``/api/v1/sessions/{session_id}``, and not the path; `None`
-        for a path without a route.
+        `route` is the template, such as ``/api/v1/sessions/{session_id}``, and not the path. It is
+        `None` for a path without a route.
         """
         method = one_of(method.upper(), _METHODS)
         route = UNMATCHED if route is None else self._route(route)
@@ -199,7 +200,7 @@ class Metrics:
 
     @contextmanager
     def connection(self, transport: Transport) -> Iterator[None]:
-        """Count an open stream while the body runs."""
+        """Count an open stream during the ``with`` block."""
         gauge = self._connections.labels(transport)
         gauge.inc()
         try:
@@ -208,9 +209,9 @@ class Metrics:
             gauge.dec()
 
     async def collect(self, tenant_services: Iterable[Measured]) -> bytes:
-        """The page, with the backlogs of these tenants; store failures are not raised.
+        """Return the page, with the backlogs of these tenants. Failures of stores are not raised.
 
-        Serve it as `CONTENT_TYPE`.
+        The content type of the page is `CONTENT_TYPE`.
         """
         await self._gauges.read(
             (self._events.tenant(desk.tenant), desk) for desk in tenant_services
@@ -237,7 +238,7 @@ _log = logging.getLogger("ekiden.server")
 
 
 class Counting:
-    """Counts the events of each tenant, in a task. It belongs to one event loop.
+    """Counts the events of each tenant in a task. Each object belongs to one event loop.
 
     For example::
 
@@ -252,7 +253,7 @@ class Counting:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def watch(self, desk: TenantService) -> None:
-        """Count the events of the tenant from now on; a second call does nothing."""
+        """Count the events of the tenant from now on. A second call does nothing."""
         known = self._tasks.get(desk.tenant)
         if known is None or known.done():
             name = f"ekiden-metrics-{desk.tenant}"

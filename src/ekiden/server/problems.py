@@ -1,9 +1,11 @@
-"""Ekiden's errors as `application/problem+json`, and refusals before the application.
+"""Responses for Ekiden's errors as `application/problem+json`, also before the application is
+reached.
 
-Nothing here needs FastAPI, so that requests can be refused before the routes are loaded.
+This module does not need FastAPI, so that requests can be refused before the routes are loaded.
 
 Keys, rates, origins and bodies are checked before a route is found, and faults are reported as
-problem details. Clients of other protocols do not understand these, so they are translated.
+problem details. Clients of other protocols do not understand problem details, so these are
+translated.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ _RETRY_AFTER_S = {429: 1.0, 503: 2.0, 409: 1.0}
 
 
 def title_of(status: int) -> str:
-    """HTTP's current name of a status; versions of Python differ."""
+    """The current name of an HTTP status, because the names in Python depend on its version."""
     return _TITLES.get(status) or HTTPStatus(status).phrase
 
 
@@ -171,7 +173,7 @@ def problem_response(
 
 def words_for(error: EkidenError) -> str:
     """The text of an error for a caller, without secrets. For a store failure the text says only
-    that the store failed: the details describe the machine, and are logged.
+    that the store failed. The details describe the machine, so they are only logged.
     """
     if isinstance(error, StoreError) and not isinstance(error, StaleDocument | QueueFull):
         _log.error("the store failed: %s", cover(str(error)))
@@ -212,7 +214,8 @@ _DENIAL = "websocket.http.response"
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: EkidenError) -> None:
-    """Answer with the problem; a WebSocket whose server cannot send it is closed unaccepted."""
+    """Answer with the problem. If the server cannot send it on a WebSocket, the WebSocket is closed
+    without being accepted."""
     await answer(scope, receive, send, response_of(error))
 
 
@@ -236,7 +239,8 @@ def header(scope: Scope, name: str) -> str | None:
 
 
 MARK: Final = "__query__"
-"""The attribute in which an endpoint names its query parameters; `None`: any."""
+"""The attribute in which an endpoint names its query parameters. `None` means that it accepts
+all."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -257,11 +261,12 @@ def takes_any_query(endpoint: F) -> F:
 
 
 Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]
-"""Returns the status and body to send instead of a problem; `None` leaves it unchanged."""
+"""A function that returns the status and body to send instead of a problem. `None` means that the
+problem is sent unchanged."""
 
 
 class Reshaping:
-    """Sends the response; a problem is held back until it is complete, and then reshaped."""
+    """Sends the response. A problem is held back until it is complete, and then converted."""
 
     def __init__(self, send: Send, reshape: Reshape) -> None:
         self._send = send

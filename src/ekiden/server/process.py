@@ -1,11 +1,11 @@
 """The server as a process: its socket, its connections, its signals, and how it starts.
 
-uvicorn waits without limit for the head of a request, so a client that opens many connections and
-sends a byte now and then would keep others out. Here a head has ten seconds. Bodies have their own
-limit, and so do idle connections.
+uvicorn waits without limit for the head of a request. So a client that opens many connections and
+sends a byte now and then could block other clients. Therefore this server allows ten seconds for a
+head. Bodies and idle connections have their own limits.
 
-The first request loads the routes: FastAPI and the routes take longer to load than everything else,
-and a server that only runs sessions does not need them.
+The routes are loaded with the first request. FastAPI and the routes take longer to load than all
+other parts, and a server that only runs sessions does not need them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ekiden.server.middleware.admission import Origins
 
 
 class LazyApplication:
-    """ASGI application: answers `/healthz` itself until the whole application is loaded.
+    """An ASGI application that answers `/healthz` itself until the whole application is loaded.
 
-    It is loaded in a thread, so that sessions and `/healthz` are not blocked.
+    The whole application is loaded in a thread, so that sessions and `/healthz` are not blocked.
     """
 
     def __init__(
         self, service: Service, config: ServerConfig, *, loaded: Callable[[], object] | None = None
     ) -> None:
-        """`loaded` is called in the thread, once the application is loaded."""
+        """`loaded` is called in the thread after the application is loaded."""
         self._parts = Lifespan(service, config)
         self._lifespan = Router(lifespan=lambda _: self._parts.running()).lifespan
         self._health = self._wrapped(_health)
@@ -120,12 +120,13 @@ else:
         from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
 
 GRACE_S = 3.0
-"""How long requests may take to end once the server stops; then runs have as long again."""
+"""The number of seconds in which requests may end after the server is stopped. After that, runs
+have the same time."""
 
 _BACKLOG = 2048
 
 HEAD_S: Final = 10.0
-"""How long a connection may take to send the head of a request."""
+"""The number of seconds that a connection may take to send the head of a request."""
 _LEAST: Final = 64
 _LONGEST_HEAD: Final = 64 * 1024
 
@@ -142,7 +143,7 @@ def _refusal(status: int, code: str, problem: str) -> bytes:
 
 
 class Prompt(_Protocol):
-    """One connection that limits the time for a request's head. See `prompt_protocol`."""
+    """A connection with a time limit for the head of a request. See `prompt_protocol`."""
 
     most: ClassVar[int]
     head_s: ClassVar[float]
@@ -151,7 +152,8 @@ class Prompt(_Protocol):
     _is_upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit of the first head; a connection above the limit is closed."""
+        """Start the time limit of the first head. If there are too many connections, close this
+        one."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.write(
@@ -162,7 +164,7 @@ class Prompt(_Protocol):
             self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the time limit once the head is complete."""
+        """Stop the time limit when the head is complete."""
         if self._lacks_head:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -187,7 +189,7 @@ class Prompt(_Protocol):
         self.transport.close()
 
     def handle_websocket_upgrade(self, *request: Any) -> None:
-        """Hand the connection to the WebSocket protocol; the time limit ends."""
+        """Pass the connection to the WebSocket protocol, and stop the time limit."""
         self._is_upgraded = True
         super().handle_websocket_upgrade(*request)
 
@@ -215,13 +217,14 @@ class Prompt(_Protocol):
 
 
 def prompt_protocol(*, most: int, head_s: float = HEAD_S) -> type[Prompt]:
-    """The protocol class for uvicorn: at most `most` connections, and `head_s` seconds for the head
-    of a request."""
+    """The protocol class for uvicorn, which allows at most `most` connections, and `head_s` seconds
+    for the head of a request."""
     return type("PromptProtocol", (Prompt,), {"most": most, "head_s": head_s})
 
 
 def websocket_protocol() -> type[asyncio.Protocol]:
-    """uvicorn's protocol for WebSockets. Its shutdown survives clients that leave meanwhile."""
+    """uvicorn's protocol for WebSockets, whose shutdown does not fail if a client disconnects
+    meanwhile."""
     from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
     from websockets.exceptions import InvalidState
 
@@ -240,7 +243,7 @@ def websocket_protocol() -> type[asyncio.Protocol]:
 
 
 def connections_allowed(wanted: int) -> int:
-    """`wanted`, or as many as the limit of open files allows."""
+    """`wanted`, or a lower number if the limit of open files requires it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -283,8 +286,8 @@ def url_of(listener: socket.socket) -> str:
 
 
 class Listening(uvicorn.Server):
-    """Serves until a signal; then ends streams at once, so that they do not delay the shutdown and
-    clients reconnect to another server."""
+    """Serves until a signal. It then ends streams at once. So streams do not delay the shutdown,
+    and clients reconnect to another server."""
 
     def __init__(
         self, app: ASGIApp, service: Service, config: ServerConfig, ready: Callable[[], None]
@@ -314,7 +317,8 @@ class Listening(uvicorn.Server):
         self._starting: asyncio.Task[Any] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and report it. A signal ends a start that waits, for example for the database."""
+        """Start the server, and report this. A signal ends a start that waits, for example for the
+        database."""
         self._starting = task = asyncio.current_task()
         try:
             await super().startup(sockets)
@@ -332,8 +336,8 @@ class Listening(uvicorn.Server):
             self._starting.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; a second Ctrl-C does not wait. Unlike in uvicorn, the signal is not raised again
-        at the end."""
+        """Stop the server. After a second Ctrl-C, the server stops without waiting. Unlike in
+        uvicorn, the signal is not raised again at the end."""
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True

@@ -1,7 +1,8 @@
-"""Routes that no declaration gives: runs, health checks, metrics, and the console's login.
+"""Routes that are not derived from declarations: runs, health checks, metrics, and the console's
+login.
 
-The figures cover all tenants. So only keys with the scope `admin` of the tenant `default`, the
-operator's, see them; Prometheus sends one as a bearer token.
+The metrics cover all tenants. So they need a key of the operator, which has the scope `admin` and
+belongs to the tenant `default`. Prometheus sends this key as a bearer token.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ _RunId: TypeAlias = Annotated[
 async def start_run(
     request: Request, desk: TenantService, method: str, given: dict[str, Any]
 ) -> Response:
-    """Start a run, once for each `Idempotency-Key`; respond with its end, its start, or its
-    stream."""
+    """Start a run, once for each `Idempotency-Key`. The response is the ended run, the started run,
+    or a stream of its events."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     options: Any = given
     may_write = (await caller_of(request)).may("history")
@@ -93,7 +94,7 @@ async def start_run(
 async def resume_session(
     request: Request, desk: TenantService, method: str, given: dict[str, Any]
 ) -> Response:
-    """Resume a run, and respond with its end, or that it continues."""
+    """Resume a run. The response is the ended run, or says that the run continues."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     started = await desk.runs.resume(given["session_id"], limits=limits_of(given))
     return await _response(desk, started, None if method == "resume" else wait_s)
@@ -114,7 +115,7 @@ BY_HAND: Final = {
     ),
     "resume_and_wait": ByHand(resume_session, {}),
 }
-"""By the method of `RunsApi`."""
+"""The routes with their own code, by the method of `RunsApi`."""
 
 
 @router.get(
@@ -156,8 +157,9 @@ async def watch_run(
 ) -> Response:
     """Stream the run's past and future events as server-sent events.
 
-    The id of an event is its number in the session. `Last-Event-ID` continues after the event with
-    that id. Deltas have no id. The last event is `end`. A stream that ends without it was cut off.
+    The id of an event is its number in the session. With `Last-Event-ID`, the stream continues
+    after the event with that id. Deltas have no id. The last event is `end`. A stream that ends
+    without this event was cut off.
     """
     after = parse_last_id(last_event_id)
     await desk.runs.read(run_id)
@@ -225,7 +227,7 @@ _PATIENCE_S: Final = 5.0
 
 
 class Health(BaseModel):
-    """A heartbeat."""
+    """The response of the health check."""
 
     status: Literal["ok"]
     version: str = Field(description="The version of Ekiden.")
@@ -239,7 +241,8 @@ async def health() -> Health:
 
 @health_router.get("/readyz", response_model=Health, responses=problems(422, 503))
 async def readiness(request: Request) -> Health | Response:
-    """Check that requests can be served: the store is writable, and the server is not stopping."""
+    """Check that requests can be served. The store must be writable, and the server must not be
+    stopping."""
     service = service_of(request)
     if service.is_stopping:
         return problem_response(503, "server.stopping", "the server is stopping")
@@ -286,7 +289,7 @@ class LoginBody(BaseModel):
 
 
 class MeModel(BaseModel):
-    """The caller, and the server."""
+    """Facts about the caller and the server."""
 
     name: str = Field(description="The name of the key; `local` for a local caller without a key.")
     tenant: str
@@ -305,8 +308,8 @@ async def log_in(request: Request, body: LoginBody) -> Response:
     """Log a browser in. The browser keeps a token, not the key, in a cookie that no script can
     read.
 
-    For one month, the cookie works like the key in a header. Logout, or revoking the key, ends this
-    earlier. Requests that change something also need `X-CSRF-Token`.
+    For one month, the cookie works like the key in a header. The login ends earlier with a logout,
+    or if the key is revoked. Requests that change something also need `X-CSRF-Token`.
     """
     caller, token = await _authorization(request).log_in(request, body.key.strip())
     request.state.caller = caller
@@ -317,7 +320,7 @@ async def log_in(request: Request, body: LoginBody) -> Response:
 
 @login_router.post("/logout", status_code=204, response_class=Response)
 async def log_out(caller: TheCaller, request: Request) -> Response:
-    """End the browser's login. Copies of its cookie become invalid too. The key stays valid."""
+    """End the browser's login. Copies of its cookie also become invalid. The key stays valid."""
     await _authorization(request).log_out(caller)
     response = Response(status_code=204)
     forget_login(response, request.headers)
@@ -326,7 +329,7 @@ async def log_out(caller: TheCaller, request: Request) -> Response:
 
 @login_router.get("/me", response_model=MeModel)
 async def get_me(caller: TheCaller, request: Request) -> Response:
-    """Get the caller, and its scopes."""
+    """Get the caller and the caller's scopes."""
     return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
 
 

@@ -1,2 +1,1 @@
-"""The middleware of every request, from the outside in; plain ASGI, so that responses can be
-streamed."""
+"""The middleware of every request. It is plain ASGI, so that responses can be streamed."""

@@ -1,7 +1,7 @@
 """The outermost middleware: request ids, the access log, safe headers, and request metrics.
 
-A line has method, route, status, time and the prefix of the key, but nothing from the address or
-the conversation.
+A log line has method, route template, status, time and the prefix of the key. It contains no values
+from the address and no part of the conversation.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ class _Logged:
 
 
 def request_id_of(scope: Scope) -> str:
-    """The caller's own request id if it has a safe form, else a new one."""
+    """The request id from the caller if it has a safe form, otherwise a new id."""
     given = header(scope, REQUEST_ID)
     return given if given is not None and _ID.fullmatch(given) else new_id("req")
 
 
 def method_of(scope: Scope) -> str:
-    """The HTTP method, or ``WEBSOCKET``; ``?`` for a text that is no method."""
+    """The HTTP method, or ``WEBSOCKET``. The result is ``?`` for a text that is no method."""
     if scope["type"] == "websocket":
         return "WEBSOCKET"
     method: str = scope["method"]
@@ -120,7 +120,7 @@ _MOUNTED = ("/a2a", "/mcp", "/.well-known/agent-card.json")
 
 
 def route_of(scope: Scope) -> str:
-    """The route's template, such as ``/api/v1/runs/{run_id}``; ``-`` if there is none."""
+    """The route's template, such as ``/api/v1/runs/{run_id}``; ``-`` if the path has no route."""
     effective = (scope.get("fastapi") or {}).get("effective_route_context")
     for each in (effective, scope.get("route")):
         path: Any = getattr(each, "path_format", None) or getattr(each, "path", None)
@@ -150,7 +150,7 @@ def _log_request(scope: Scope, sent: _Logged, elapsed_ms: float) -> None:
 
 
 class Measuring:
-    """Counts every HTTP request; WebSockets are counted as connections elsewhere."""
+    """Counts every HTTP request. WebSockets are counted elsewhere, as connections."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

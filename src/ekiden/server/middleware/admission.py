@@ -1,4 +1,5 @@
-"""Which requests are admitted: for a name of this server, with a caller, and not too many."""
+"""Admits requests for a host name of this server and with a known caller, up to a limit at a
+time."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 
 
 class RequestRoom:
-    """Counts requests; streams and WebSockets, which stay open for long, are counted apart."""
+    """Counts requests. Streams and WebSockets stay open for long, so they are counted
+    separately."""
 
     def __init__(
         self, *, most_requests: int, most_streams: int, refusal: Callable[[], EkidenError]
@@ -141,7 +143,7 @@ class RequestRoom:
             place.leave()
 
     def has_room(self, *, stream: bool) -> bool:
-        """Whether the limit allows one more."""
+        """Whether the limit allows one more request."""
         if stream:
             return self.streams < self._most_streams
         return self.requests < self._most_requests
@@ -166,7 +168,7 @@ class ConcurrencyLimit(RequestRoom):
 
 
 class Shares:
-    """A limit for each key. Local callers without a key have their own."""
+    """A limit for each key. Callers without a key have no such limit."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self._app = app

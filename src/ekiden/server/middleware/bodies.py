@@ -1,9 +1,9 @@
 """Reads bodies once, up to a limit, as strict JSON, and refuses unknown query parameters.
 
 The application gets only UTF-8 and unambiguous JSON: no duplicate keys, no NaN, no infinite
-numbers, no lone surrogates, no deep nesting. Faults are reported as errors of the caller here and
-never fail further inside. An unknown query parameter is refused because a filter that is silently
-ignored would be a mistake.
+numbers, no lone surrogates, no deep nesting. This middleware reports faults as errors of the
+caller, so that the application never gets them. Unknown query parameters are refused, because a
+misspelled filter that is ignored would give wrong results.
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ from ekiden.server.problems import MARK, answer, problem_response, refuse, state
 MAX_DEPTH: Final = 100
 """The maximum nesting of lists and objects."""
 BODY_S: Final = 60.0
-"""How long a body may take to arrive."""
+"""The number of seconds that a body may take to arrive."""
 LOGIN_S: Final = 10.0
-"""The same for a login, which has no key yet and must not hold a connection for long."""
+"""The number of seconds that the body of a login may take. It is short, because the caller has no
+key yet and must not hold a connection for long."""
 LARGE: Final = 100_000
-"""JSON from this size in bytes is parsed in a thread, so that other requests are not blocked."""
+"""JSON of at least this size, in bytes, is parsed in a thread, so that other requests are not
+blocked."""
 MAX_LOGIN: Final = 4096
-"""The maximum size of a login, the only body that is read before the caller is known."""
+"""The maximum size of a login body, in bytes. It is the only body that is read before the caller is
+known."""
 MAX_HELD: Final = 512_000_000
-"""The maximum size of all bodies that are held at the same time, in bytes."""
+"""The maximum size of all bodies that are in memory at the same time, in bytes."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE | re.ASCII)
@@ -58,7 +61,7 @@ _CONTROL_QUERY = re.compile(rb"%00|[\x00-\x20\x7f]")
 
 
 class Bodies:
-    """Reads the body, checks it, and hands it on as one piece."""
+    """Reads the body, checks it, and passes it on as one piece."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self._app = app
@@ -166,7 +169,7 @@ async def _check(body: bytes) -> None:
 
 
 def check_json(body: bytes) -> Any:
-    """The value of strict JSON. Raises `RequestInvalid` for anything else."""
+    """The value of strict JSON. Raises `RequestInvalid` for any other text."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -259,7 +262,7 @@ def _check_address(scope: Scope) -> None:
 
 
 def known_query(route: RouteContext) -> frozenset[str] | None:
-    """The parameters that a route knows; `None`: any."""
+    """The query parameters that a route accepts. `None` means that it accepts all."""
     marked = getattr(route.endpoint, MARK, ())
     if marked is None:
         return None
@@ -273,7 +276,7 @@ class Queries:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, unless its route does not have a parameter."""
+        """Serve the request if its route accepts all of its query parameters."""
         query: bytes = scope.get("query_string", b"")
         route = _route(scope) if query else None
         known = None if route is None else known_query(route)

@@ -1,4 +1,4 @@
-"""A POST request with an `Idempotency-Key` is executed once, for any route."""
+"""Executes a POST request with an `Idempotency-Key` only once, for all routes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("ekiden.server")
 
 _UNDER: Final = ("/api/v1/", "/v1/")
 BY_ROUTE: Final = frozenset({"/api/v1/runs"})
-"""Routes that handle the key themselves, with `start_once`: the key is stored with the run."""
+"""Routes that handle the key themselves, with `start_once`, which stores the key with the run."""
 _KEPT_HEADERS: Final = frozenset(
     {
         b"content-type",

@@ -1,6 +1,6 @@
-"""The OpenAPI document, completed from what FastAPI makes of the routes; and `/docs`.
+"""The OpenAPI document, which completes FastAPI's description of the routes, and the page `/docs`.
 
-`/docs` is the same document as one page, which loads nothing and runs no script.
+`/docs` is the same document as one page, which loads no further files and runs no script.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ekiden.server.openapi.examples import (
 from ekiden.server.problems import MEDIA_TYPE, title_of
 
 SCOPE: Final = "x-ekiden-scope"
-"""The extension that names the scope of an operation; without it, no scope is needed."""
+"""The extension that names the scope of an operation. An operation without it needs no scope."""
 
 _SCHEMES: Final = {
     "bearer": {
@@ -76,7 +76,7 @@ _ONCE_UNDER: Final = ("/api/v1/", "/v1/")
 
 
 def routes_of(app: FastAPI) -> Iterator[RouteContext]:
-    """Every route of the application, those of its routers included."""
+    """All routes of the application, including the routes of its routers."""
     yield from iter_route_contexts(app.routes)
 
 
@@ -295,8 +295,8 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
 def install_pages(app: FastAPI) -> None:
-    """Serve the document at `/openapi.json`, and as a page at `/docs`. Both are made once, in a
-    thread, so that the server is not blocked.
+    """Serve the document at `/openapi.json`, and as a page at `/docs`. Document and page are
+    created once, in a thread, so that the server is not blocked.
     """
     making = Lock()
 
@@ -322,10 +322,11 @@ def install_pages(app: FastAPI) -> None:
 
 
 def packaged_document() -> dict[str, Any] | None:
-    """The document that was written when this version was built; making it again takes seconds.
+    """The document that was written when this version was built. To create it again would take
+    seconds.
 
-    It is in the package, and in a source checkout in `docs/openapi.json`; `None` if neither has
-    this version.
+    The document is in the package, or in `docs/openapi.json` of a source checkout. `None` if there
+    is no document of this version.
     """
     for path in _FILES:
         with suppress(OSError, ValueError):

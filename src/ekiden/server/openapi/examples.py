@@ -1,4 +1,5 @@
-"""Parts of the OpenAPI document beside the routes: types of events, groups, headers, examples."""
+"""Parts of the OpenAPI document in addition to the routes: event types, groups, headers and
+examples."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ class EventKind:
 
     about: str
     details: Mapping[str, str] = field(default_factory=dict)
-    """By name, or several names with the same meaning."""
+    """Descriptions of details, by name. A key may contain several names with the same meaning."""
 
 
 EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
@@ -527,4 +528,4 @@ OPERATIONS: Final[Mapping[str, OperationText]] = {
         sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
     ),
 }
-"""By operation id."""
+"""The examples and headers of operations, by operation id."""

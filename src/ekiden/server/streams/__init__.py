@@ -1,1 +1,1 @@
-"""Runs and sessions while they happen: server-sent events and WebSockets."""
+"""Live streams of runs and sessions, as server-sent events and WebSockets."""

@@ -1,12 +1,12 @@
-"""A run that one request follows until its end, alone or with the sessions that answer it, and what
-its agents say.
+"""Follows a run until its end for one request, alone or with the sessions that answer the run. Also
+converts the answers of the run's agents to messages for other standards.
 
-A followed run differs from `Runs.watch` in two ways. Its tail is opened before the run begins, so
-that no piece of an answer is missed: other standards cannot take a piece back. And a run that waits
-only for agents is not over, because the reader can do nothing about it.
+A followed run differs from `Runs.watch` in two ways. Its event stream is opened before the run
+begins, so that no piece of an answer is missed. This matters because other standards cannot correct
+pieces later. And a run that waits only for agents is not over, because the reader cannot answer.
 
-Sessions that answer the run, at any depth, are named by the events that ask them. Their events have
-no id, like deltas: a client that reconnects continues with the run's own events.
+The run's events name the sessions that answer the run, at any depth. Events of these sessions have
+no id, like deltas. So a client that reconnects continues with the run's own events.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_over(run: Run) -> bool:
 
 
 class FollowedRun:
-    """A run, or its rest, that one request follows; `close` it at the end."""
+    """A run, or the rest of a run, that one request follows. Call `close` at the end."""
 
     def __init__(self, desk: TenantService, tail: Tail, run_id: str) -> None:
         self._desk = desk
@@ -59,12 +59,12 @@ class FollowedRun:
         return self._tail.session_id
 
     def close(self) -> None:
-        """Stop following; the run continues."""
+        """Stop following the run. The run continues."""
         self._tail.close()
 
     async def shown(self, *, beat_s: float = inf) -> AsyncGenerator[Shown | None, None]:
-        """Events and deltas, until the run is over or the server stops; `None` when nothing
-        happened for `beat_s` seconds."""
+        """Events and deltas, until the run is over or the server stops. Yields `None` after
+        `beat_s` seconds without an event."""
         clock = asyncio.get_running_loop()
         look_s, beat_at = _FIRST_LOOK_S, clock.time() + beat_s
         while True:
@@ -93,7 +93,7 @@ class FollowedRun:
                 yield event
 
     async def events(self, *, timeout_s: float) -> list[Event]:
-        """All events until the run is over, or until the timeout; then `close`."""
+        """All events until the run is over or the timeout has passed. Calls `close` at the end."""
         found: list[Event] = []
         try:
             with suppress(TimeoutError):
@@ -121,9 +121,9 @@ class FollowedRun:
 
 
 async def begin_run(desk: TenantService, order: RunOrder, *, live: bool = True) -> FollowedRun:
-    """Start a run, and follow it; raises the errors of `Runs.start`.
+    """Start a run, and follow it. Raises the errors of `Runs.start`.
 
-    With `live` the answers of models are streamed, and no delta is missed.
+    With `live`, the answers of models are streamed, and no delta is missed.
     """
     session_id = order.session_id or new_id("ses")
     order = replace(order, session_id=session_id)
@@ -141,14 +141,14 @@ async def begin_run(desk: TenantService, order: RunOrder, *, live: bool = True) 
 
 
 async def join_run(desk: TenantService, run_id: str, *, after: int) -> FollowedRun:
-    """Follow an existing run, from the event after number `after`."""
+    """Follow an existing run, from the event after event number `after`."""
     tail = desk.tails.follow(session_id_of(run_id), after=after)
     await tail.__aenter__()
     return FollowedRun(desk, tail, run_id)
 
 
 async def last_event(desk: TenantService, session_id: str) -> int:
-    """The number of the session's last event; 0 if there is none."""
+    """The number of the session's last event; 0 if the session has no event."""
     try:
         return (await desk.store.get(session_id)).seq
     except SessionNotFound:
@@ -172,13 +172,14 @@ _END: Any = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """Something that happened in a session that answers the run."""
+    """An event or a delta of a session that answers the run."""
 
     shown: Shown
     session_id: str
     agent: str | None
     depth: int
-    """1 for an agent that the run calls as a tool or asks, 2 for one that this one asks, …"""
+    """1 for an agent that the run calls as a tool or asks, 2 for an agent that this agent asks, and
+    so on."""
 
 
 class _Followed:
@@ -204,8 +205,8 @@ class _Followed:
 async def watch_with_children(
     desk: TenantService, run_id: str, *, after: int | None, through_waits: bool, quiet_s: float
 ) -> AsyncGenerator[Shown | Inner | None, None]:
-    """As `Runs.watch`, with the events of sessions that answer the run; while it waits only for
-    them, it is not over."""
+    """Like `Runs.watch`, with the events of sessions that answer the run. The stream does not end
+    while the run waits only for these sessions."""
     if through_waits:
         watching = desk.runs.watch(run_id, after=after, through_waits=True, quiet_s=quiet_s)
         async with aclosing(_merged(desk, watching)) as merged:
@@ -328,12 +329,12 @@ class SpeechEnded:
     id: str
     text: str
     refusal: str | None = None
-    """The model's refusal; then there is no text."""
+    """The model's refusal. A refused message has no text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A message that was begun is never completed, and does not count."""
+    """A message that was begun will not be completed, and does not count."""
 
     id: str
     text: str
@@ -364,9 +365,9 @@ def without_undone_items(events: Sequence[Event]) -> Iterator[Event]:
 
 
 class Speech:
-    """Makes messages of deltas and events; their ids are `prefix` and a number, in order.
+    """Combines deltas and events to messages. The id of a message is `prefix` and a number.
 
-    Only completed messages are numbered: the same events give the same ids, with and without
+    Only completed messages are numbered. So the same events give the same ids, with and without
     deltas.
     """
 
@@ -390,7 +391,7 @@ class Speech:
             yield from self.close()
 
     def close(self) -> Iterator[Spoken]:
-        """Break off all begun messages."""
+        """End all unfinished messages with `Broken`."""
         for place in sorted(self._open):
             yield from self._broken(place)
 
@@ -448,15 +449,15 @@ VIA = "http"
 
 
 def choices(item: InboxItem) -> tuple[str, str] | None:
-    """The options for approve and reject; `None` for a question that is not an approval."""
+    """The options that mean approve and reject; `None` for a question that is not an approval."""
     if item.kind in ("confirmation", "approval") and len(item.options) == 2:
         return item.options[0], item.options[1]
     return None
 
 
 async def check_asked(desk: TenantService, session_id: str, item_ids: Iterable[str]) -> None:
-    """`InboxAnswerInvalid` for a question that neither this session nor an agent that it asked has
-    put; `InboxItemNotFound`."""
+    """Raise `InboxAnswerInvalid` if neither this session nor an agent that it asked has put the
+    question. Raise `InboxItemNotFound` for an unknown question."""
     waits = {item.id for item in await questions_to_people(desk.store, session_id)}
     for item_id in item_ids:
         if item_id not in waits and (await desk.inbox.get(item_id)).session_id != session_id:
@@ -475,10 +476,11 @@ async def decide(
     text: str = "",
     arguments: str | None = None,
 ) -> InboxItem:
-    """Answer an inbox item in the name of the caller: approve or reject, or `choice` and `text`.
+    """Answer an inbox item in the name of the caller: approve or reject it, or give `choice` and
+    `text`.
 
-    Repeating the same answer is allowed: clients retry a request whose response is lost.
-    `Forbidden` without the scope `answer`, `InboxForbidden` for agents; otherwise as
+    The same answer may be repeated, because clients retry a request whose response is lost. Raises
+    `Forbidden` without the scope `answer`, `InboxForbidden` for agents, and the errors of
     `Inbox.answer`.
     """
     caller.check("answer")

@@ -1,8 +1,8 @@
-"""Runs and sessions while they happen: server-sent events, and the WebSocket `/events`.
+"""Live streams of runs and sessions: server-sent events, and the WebSocket `/events`.
 
 The id of an event is its number in its session. A client that reconnects sends the last id
-(`Last-Event-ID`) and gets exactly the events after it, from any server of the store. Deltas have no
-id: they are not stored, and the event that follows has their whole text.
+(`Last-Event-ID`) and gets exactly the later events, from any server of the store. Deltas have no
+id, because they are not stored. The event that follows has their whole text.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def parse_last_id(value: str | None) -> int | None:
 
 
 def encoded(shown: Shown | Inner) -> bytes:
-    """An event or a delta as bytes; those of inner sessions have a depth, and no id."""
+    """An event or a delta as bytes. Events of sessions that answer the run have a depth, and no
+    id."""
     if isinstance(shown, Inner):
         inner = shown.shown
         if isinstance(inner, ModelDelta):
@@ -95,7 +96,7 @@ async def run_stream(
 ) -> AsyncGenerator[bytes, None]:
     """The run as `Runs.watch` shows it, and finally an event `end` with the run.
 
-    A stream without `end` was cut off: the client reconnects with the last id.
+    A stream without `end` was cut off. The client then reconnects with the last id.
     """
     try:
         async with aclosing(watching):
@@ -149,7 +150,7 @@ class Streams:
         return leaving.close
 
     def check_room(self) -> None:
-        """`TooManyRequests` at the limit: for callers that start something before the stream."""
+        """Raise `TooManyRequests` at the limit, for callers that start work before the stream."""
         if self.open >= self._most:
             raise TooManyRequests("too many streams are open", retry_after_s=5)
 
@@ -159,7 +160,7 @@ class Streams:
     def response(
         self, stream: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None
     ) -> EventSourceResponse:
-        """The stream as a response."""
+        """Return the stream as a response."""
         return _Stream(stream, self.admit("sse"), {**_HEADERS, **(headers or {})})
 
 
@@ -201,7 +202,7 @@ EVENT_STREAM: Final[dict[str, Any]] = {
         }
     }
 }
-"""The description of streams in the OpenAPI document: OpenAPI 3.1 describes one event."""
+"""The description of streams in the OpenAPI document. OpenAPI 3.1 can only describe one event."""
 
 
 def stream_responses(description: str) -> dict[int | str, dict[str, Any]]:
@@ -226,7 +227,7 @@ _TOO_SLOW = 1013
 
 
 class Subscribe(BaseModel):
-    """The filters of a subscription; a missing one matches all."""
+    """The filters of a subscription. A missing filter matches all events."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -248,7 +249,7 @@ class Subscribe(BaseModel):
     )
 
     def where(self) -> Subscription:
-        """The filters as the hub takes them."""
+        """The filters in the form of the hub."""
         return Subscription(
             sessions=self.sessions, agents=self.agents, types=self.types, inbox=self.inbox
         )
@@ -423,7 +424,8 @@ def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:
 
 
 def from_query(query: Mapping[str, str]) -> Subscribe | None:
-    """The subscription in the address, if any; `RequestInvalid`."""
+    """The subscription in the query of the address; `None` if there is none. Raises
+    `RequestInvalid`."""
     given = dict(query)
     if not given:
         return None
@@ -444,7 +446,7 @@ _reads = needs("read")
 @router.websocket("/events")
 @takes_query(*IN_QUERY)
 async def watch_events(socket: WebSocket) -> None:
-    """Live events of all sessions, of an agent, or of the inbox.
+    """Stream live events of all sessions, of an agent, or of the inbox.
 
     A caller without the scope `read` is refused before the connection is accepted.
     """
