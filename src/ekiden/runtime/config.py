@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ekiden.memory.memory import Memory
 
 AUTO = "auto"
-"""The addressee of a message for the agent that the team's router chooses."""
+"""As the recipient of a message: the agent that the team's router chooses."""
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class RunConfig:
     operator: Name = "operator"
     """The role of the people who get questions that name no role."""
     escalation: Sequence[EscalationStep] = ()
-    """The roles to ask next if a question is not answered in time, and when."""
+    """The roles to ask next if a question is not answered in time, and after how many seconds."""
     bus: BusLimits = DEFAULT_LIMITS
     """Settings of messages between agents: limits, and the rule that chooses the victim of a
     deadlock."""
@@ -284,13 +284,13 @@ class RunOptions:
     is_watched: bool = True
     """Whether observers read the events while the run is in progress."""
     show: Callable[[Event | ModelDelta], None] | None = None
-    """A function that gets the events and deltas of this run. It belongs to the observer of the run
-    that asked this run, directly or through other runs."""
+    """A function that gets the events and deltas of this run. It passes them to the observer of the
+    run that asked this run, directly or through other runs."""
     to: str | None = None
-    """The recipient of a new message: an agent's name, or `AUTO`; `None`: the agent that has the
-    session."""
+    """The recipient of a new message: the name of an agent, or `AUTO`. `None` means the agent that
+    has the session."""
     route_options: Mapping[str, Any] | None = None
-    """Router options of this one message."""
+    """Options for the router, for this message only."""
     variables: Mapping[str, Any] | None = None
     """Variables to set in the session together with a new message."""
     keeps_limits: bool = True
@@ -299,8 +299,8 @@ class RunOptions:
     """Whether a new message waits, or raises `SessionBusy`, while the session has unclaimed work.
     Otherwise the message interrupts this work."""
     along: Callable[[int], DocumentWrite] | None = None
-    """A function that returns a document to store together with the message; its argument is the
-    number of the run. If the document is refused, the message is refused too."""
+    """A function that gets the number of the run, and returns a document to store together with the
+    message. If the store refuses the document, the message is not stored either."""
     on_handoff_executed: Callable[[str, int], None] | None = None
     """A function that is called when a handoff that a program requested is executed in this
     process. It gets the id of the handoff and the number of its run."""
@@ -313,7 +313,7 @@ class RunOptions:
         return self.root
 
     def check_addressee(self) -> None:
-        """Raises `UnknownAgent` or `UserError` if `to` names no agent."""
+        """Raise `UnknownAgent` or `UserError` if `to` names no agent."""
         if self.to == AUTO:
             if self.team.router is None:
                 raise UserError(
@@ -324,7 +324,7 @@ class RunOptions:
             self.find(self.to)
 
     def is_served(self, agent: Agent[Any]) -> bool:
-        """Whether the agent may run here."""
+        """Whether the agent may run in this process."""
         return self.serves is None or agent.name in self.serves
 
     @property

@@ -45,16 +45,17 @@ _ROLLED_BACK = (
     "yours and rolled back: {reason}. You have the conversation again; go on with it."
 )
 UNDONE = "undone"
-"""In the message that begins a run: handoffs whose rollback ended the run before."""
+"""The key, in the message that begins a run, of the handoffs whose rollback ended the earlier
+run."""
 _LISTED = 50
 """The maximum number of violations in a correction."""
 
 
 def correction(violations: Sequence[Violation]) -> Item:
-    """The instruction to answer again, with all violations.
+    """The message that asks the model to answer again, with all violations.
 
-    It is a user message, because providers treat other roles in the middle of a conversation too
-    differently.
+    The message has the role `user`, because providers differ in how they treat other roles in the
+    middle of a conversation.
     """
     lines = [f"- {each}" for each in violations[:_LISTED]]
     if len(violations) > _LISTED:
@@ -65,9 +66,9 @@ def correction(violations: Sequence[Violation]) -> Item:
 def rollback_notices(run: RunState) -> list[Item]:
     """Notices for the active agent about its handoffs that were rolled back since its last answer.
 
-    Only for handoffs of triggers, people and programs: for its own handoff the model gets the
-    reason as the call's output. The notices are not part of the conversation, which is as it was
-    before the handoff.
+    There are notices only for handoffs of triggers, people and programs. If the model itself
+    requested the handoff, it gets the reason as the call's output. The notices are not part of the
+    conversation, because a rollback restores the conversation from before the handoff.
     """
     notices: list[Item] = []
     undone_from = run.next_seq
@@ -91,7 +92,7 @@ def rollback_notices(run: RunState) -> list[Item]:
 
 
 def rollback_summary(event: Event) -> list[str]:
-    """The target of a handoff that was rolled back, and the reason for its source."""
+    """The target of a rolled-back handoff, and the reason that the source is told."""
     details = event.details or {}
     left_over = details.get("not_compensated")
     more = f". {not_undone(left_over)}" if left_over else ""
@@ -147,9 +148,10 @@ FACTS: Mapping[str, str] = {
 
 
 def facts_of(run: RunState) -> dict[str, Any]:
-    """The facts for conditions: the session's variables, and the facts of the run by name.
+    """The facts for conditions, by name: the session's variables, and the facts of the run.
 
-    A variable hides a fact of the same name. Under ``run.`` the facts are always available.
+    A variable hides a fact of the run with the same name. With the prefix ``run.``, all facts of
+    the run are available.
     """
     cursor = run.cursor
     own: dict[str, Any] = {
@@ -218,7 +220,7 @@ def run_items(
 ) -> list[RunItem]:
     """The items of the events, each with its agent, without rejected drafts of answers.
 
-    `transfers` adds call ids of handoffs, with source and target, to those in the events.
+    `transfers` has the source and the target of further handoffs, by call id.
     """
     events = list(events)
     moves = {**transfers_in(events), **(transfers or {})}
@@ -301,8 +303,8 @@ async def filtered(
 def filtered_data(
     run: RunState, handoff: Handoff[Any, Any], data: dict[str, Any]
 ) -> dict[str, Any]:
-    """The passed data after the input filter: a filter that redacts the conversation also redacts
-    the source's own texts."""
+    """The passed data after the input filter. A filter that redacts the conversation also redacts
+    the texts of the source."""
     apply: Any = handoff.input_filter or run.config.handoff_input_filter
     change = getattr(apply, "filter_texts", None)
     if change is None:

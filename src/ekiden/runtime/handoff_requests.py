@@ -40,8 +40,8 @@ _A_WORKER = "a worker that will take it up"
 
 
 class HandoffRequestRunner:
-    """Serves one request: here if no process runs the session, otherwise by the process that
-    does."""
+    """Carries out one request. This process serves the request if no other process runs the
+    session."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class HandoffRequestRunner:
         wait_s: float | None = None,
         new: NewSession | None = None,
     ) -> None:
-        """`new` is the session to create if it does not exist."""
+        """`new` is the session to create if the request's session does not exist."""
         self._options = options
         self._config = replace(options.config, on_busy="refuse")
         self._store = store
@@ -69,9 +69,9 @@ class HandoffRequestRunner:
         """The time at which `finish` returns the current status, and the request stays stored."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
-        """Serve the request, or wait for the process that does, and return the result.
+        """Serve the request, or wait for the process that serves it, and return the result.
 
-        With `run` the agent that gets the session also runs in this process, until it answers.
+        With `run`, the agent that gets the session also runs in this process until it answers.
         """
         while True:
             if self._is_left:
@@ -104,7 +104,8 @@ class HandoffRequestRunner:
     async def withdraw(self, state: RequestState, *, why: str = "") -> HandoffResult:
         """Withdraw the request, and return the handoff's result if it was already made.
 
-        The process that runs the session records the withdrawal; if there is none, this process.
+        The process that runs the session records the withdrawal. If no process runs the session,
+        this process records it.
         """
         document = await self._document()
         asked = self._asked

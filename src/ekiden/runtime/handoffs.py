@@ -1,4 +1,5 @@
-"""`HandoffController`: handoffs for people and programs; and agreements executed as handoffs."""
+"""Defines `HandoffController`, for handoffs by people and programs, and `HandoffExecutor`, which
+executes agreements as handoffs."""
 
 from __future__ import annotations
 
@@ -372,9 +373,9 @@ class HandoffExecutor:
     async def execute(self, collaboration: Collaboration) -> HandoffResult:
         """Hand over the agreed work, and return the result.
 
-        If the result is not final, the handoff is still in progress: the target waits for a person
-        or an agent, another process runs the target, or the run ended before the handoff. A second
-        call continues the session, if this is possible and no process runs it.
+        If the result is not final, the handoff is still in progress. The target may wait for a
+        person or an agent, another process may run the target, or the run may have ended before the
+        handoff. A second call continues the session, if this is possible and no process runs it.
         """
         agreed, partner = collaboration.agreed, collaboration.partner
         if agreed is None or partner is None:

@@ -1,8 +1,9 @@
 """Handoffs of live sessions, in which a person talks to the active agent over an open connection.
 
 A live session has no steps that another process could resume. The controller checks and records its
-handoffs like all others. The target has the conversation at once, so a handoff is completed in the
-transaction that makes it. The conversation continues while people are asked for approval.
+handoffs like all other handoffs. The target has the conversation at once, so each handoff is
+completed in the transaction that makes the handoff. The conversation continues while people are
+asked for approval.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.state import RunState, load_memo
 
 LiveHandoff: TypeAlias = Literal["made", "refused", "waiting"]
-"""The result of a handoff. `waiting`: it waits for approval in the inbox."""
+"""The result of a handoff. `waiting` means that the handoff waits for approval in the inbox."""
 
 _LONGEST_WAIT_S = 1.0
 
@@ -30,8 +31,8 @@ _LONGEST_WAIT_S = 1.0
 async def hand_over(run: RunState, attempt: Attempt) -> LiveHandoff:
     """Attempt the handoff, and store the result. Only one attempt may be active.
 
-    The reason of a refusal is in `attempt.failure`. After people have decided, call this again with
-    the same attempt. Raises `GuardrailError`, like `carry_out`.
+    The reason of a refusal is in `attempt.failure`. After people have decided, call this function
+    again with the same attempt. Raises `GuardrailError`, like `carry_out`.
     """
     try:
         with acting_as(run.agent.name), logging_for(run):
@@ -82,7 +83,7 @@ def is_waiting(run: RunState, attempt: Attempt) -> bool:
 
 
 async def is_decided(run: RunState) -> bool:
-    """Whether people have decided about the handoff; the decision is then stored."""
+    """Whether people have decided about the handoff. If so, this call stores the decision."""
     if not await note_answers(run):
         return False
     await run.commit()
@@ -97,7 +98,8 @@ async def news(run: RunState) -> None:
 
 
 def begin_chain(run: RunState) -> None:
-    """Start a new chain after a person's message: depth and cycles count from here."""
+    """Start a new chain of handoffs after a person's message. Depth and cycles are counted from
+    here."""
     run.cursor.handoffs.new_task(run.agent.name)
 
 

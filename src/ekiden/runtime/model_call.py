@@ -45,7 +45,7 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 async def system_prompt(run: RunState) -> str | None:
-    """The agent's instructions; after a handoff, with a block about the received data."""
+    """The agent's instructions. After a handoff, a block about the received data follows."""
     instructions = run.agent.instructions
     if instructions is not None and not isinstance(instructions, str):
         instructions = await settled(instructions(run.context, run.agent))
@@ -114,10 +114,11 @@ async def filtered_input(
 
 
 def without_duplicates(items: list[Item]) -> list[Item]:
-    """The items with each call, output and reasoning once, with its latest content.
+    """The items without duplicates: each call, output and reasoning appears once, with its latest
+    content.
 
-    A repeated call or reasoning keeps its first position; a repeated output keeps its last, so that
-    it stays behind its call.
+    A repeated call or reasoning stays at its first position. A repeated output stays at its last
+    position, so that it follows its call.
     """
     kept: list[Item | None] = []
     first_at: dict[tuple[str, str], int] = {}
@@ -227,7 +228,8 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
 
 def resolve(run: RunState) -> Model:
-    """The model of the active agent: the run's, else the agent's, else ``EKIDEN_MODEL``."""
+    """The model for the active agent: the first of the run's model, the agent's model and the value
+    of ``EKIDEN_MODEL`` that is set."""
     wanted = _wanted(run)
     if wanted is None:
         raise UserError(
@@ -326,8 +328,8 @@ def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) ->
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
     """A model's output as items that can be stored and sent to any model.
 
-    A call gets a new id if it has none, or if the conversation has already used it (some servers
-    count from ``call_0`` in each answer); new ids are added to `used_ids`. Raises
+    A call gets a new id if it has none, or if the conversation already uses the id. Some servers
+    count from ``call_0`` in each answer. New ids are added to `used_ids`. Raises
     `ModelBehaviorError` for other invalid output: no item, a call without a name, a message of
     another role, or the output of a tool.
     """
@@ -442,8 +444,8 @@ def model_name(run: RunState) -> str | None:
 
 
 def highest_price(run: RunState) -> float | None:
-    """The highest price of a million tokens of the active agent's model; `None` if it is unknown or
-    not counted."""
+    """The highest price of a million tokens of the active agent's model. `None` if the price is
+    unknown or money is not limited."""
     if not counts_money(run):
         return None
     sides = (Usage(input_tokens=_MILLION), Usage(output_tokens=_MILLION))

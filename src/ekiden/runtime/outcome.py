@@ -38,7 +38,7 @@ from ekiden.storage.base import DocumentWrite, SessionRow, SessionStatus
 
 _log = logging.getLogger("ekiden.runtime")
 WARNING = "warning"
-"""Key of an event's details: the user code that raised an error."""
+"""The key in an event's details with the name of the user code that raised an error."""
 
 
 def output_spec(output_type: Any) -> OutputSpec | None:
@@ -80,7 +80,7 @@ def checked_text(output: list[Item]) -> str:
 
 
 def is_structured(output_type: Any) -> bool:
-    """Whether the answer must be something else than text."""
+    """Whether the agent's `output_type` requires other data than text."""
     return output_type is not None and output_type is not str
 
 
@@ -136,7 +136,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
 
 
 async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
-    """Store the end of the run, or of its work for now."""
+    """Store the end of the run, or a pause in its work."""
     status: SessionStatus = "waiting" if isinstance(outcome, Waiting) else "idle"
     try:
         await run.commit(status=status, outcome=outcome.kind, release=release)
@@ -169,7 +169,7 @@ async def fail(run: RunState, exc: Exception) -> None:
 
 
 def describe_to_others(exc: BaseException) -> str:
-    """The failure for other agents, without values that guardrails withhold."""
+    """The description of the failure for other agents, without values that guardrails withhold."""
     return cover(exc.outside) if isinstance(exc, GuardrailError) else describe(exc)
 
 
@@ -245,7 +245,8 @@ def log_error(run: RunState, where: str, exc: BaseException) -> None:
 
 
 def warn(run: RunState, where: str, problem: BaseException | str) -> None:
-    """Log and record a problem in user code that does not end the run; the caller commits it."""
+    """Log and record a problem in user code that does not end the run. The caller commits the
+    record."""
     if isinstance(problem, str):
         _log.warning("%s in session %s: %s", where, run.session_id, problem)
         text = problem
@@ -277,9 +278,9 @@ def _failed_code(event: Event) -> str | None:
 
 
 async def record_withdrawn(run: RunState) -> None:
-    """Record, after the run, handoff requests that were withdrawn or are late.
+    """Record, after the run, the handoff requests that were withdrawn or have timed out.
 
-    Open requests are served by the processes that wait for them, once the session is released.
+    The processes that wait for open requests serve these requests after the session is released.
     """
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
@@ -291,9 +292,9 @@ async def record_withdrawn(run: RunState) -> None:
 async def store_withdrawal(
     run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
 ) -> None:
-    """Record that a request was withdrawn, or timed out because the source did not finish.
+    """Record that a request was withdrawn, or timed out because the source did not finish its step.
 
-    A cancellation without effect is not recorded.
+    A cancellation that had no effect is not recorded.
     """
     with as_before_if_stale(run):
         if asked.cancel is None:
@@ -323,8 +324,8 @@ def questions_about(
 
 
 def is_taken_up(tried: Iterable[TriedHandoff], asked: Asked) -> bool:
-    """Whether the handoff is on record and undecided. Then it is not late, however long a person
-    takes to approve it."""
+    """Whether the handoff is recorded but not decided. Such a handoff does not time out while a
+    person decides about it."""
     return any(each.id == asked.id for each in tried)
 
 
@@ -350,7 +351,7 @@ class RunSnapshot:
         return cls(visible=list(run.visible), history_length=run.history_length, before=run.before)
 
     def restore(self, run: RunState) -> None:
-        """Restore the state, as if there had been no attempt."""
+        """Restore the state from before the attempt."""
         run.discard()
         run.replace_view(list(self.visible))
         run.history_length = self.history_length
@@ -359,7 +360,7 @@ class RunSnapshot:
 
 @contextmanager
 def as_before_if_stale(run: RunState) -> Iterator[None]:
-    """Restore the state of the run if the request changed while the body served it."""
+    """Restore the state of the run if the request changed while the ``with`` block served it."""
     before = RunSnapshot.of(run)
     try:
         yield
@@ -369,7 +370,8 @@ def as_before_if_stale(run: RunState) -> Iterator[None]:
 
 
 def attempt_on(asked: Asked, edge: Handoff[Any, Any] | None = None) -> Attempt:
-    """The attempt of a request. Without an `edge` it can only be refused."""
+    """The attempt for a request. `edge` is the declared handoff. Without it, the attempt can only
+    be refused."""
     return Attempt(
         edge=edge or _no_edge(asked.to),
         arguments=asked.arguments(),

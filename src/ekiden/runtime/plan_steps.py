@@ -188,7 +188,7 @@ class PlanSteps:
         return number
 
     def is_asked(self, place: int, attempt: int) -> bool:
-        """Whether the attempt is in progress."""
+        """Whether the attempt has started and has no result yet."""
         return self.attempt_key(place, attempt) in self._run.cursor.questions.open
 
     def has_ended(self, place: int, attempt: int) -> bool:
@@ -229,8 +229,8 @@ class PlanSteps:
 
 
 def lives(run: RunState) -> int:
-    """How often the run failed and was resumed. Each resume is a new life, in which failed tasks
-    are tried again under new step keys."""
+    """How often the run failed and was resumed. After each resume, failed tasks are tried again
+    under new step keys."""
     return sum((event.details or {}).get("outcome") == "failed" for event in run.events)
 
 

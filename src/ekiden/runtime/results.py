@@ -48,7 +48,7 @@ def input_guardrail_results(run: RunState) -> list[InputGuardrailResult]:
 
 
 def output_guardrail_results(run: RunState) -> list[OutputGuardrailResult]:
-    """The results of output guardrails; for a rejected answer, `agent_output` is `None`."""
+    """The results of output guardrails. For a rejected answer, `agent_output` is `None`."""
     output = run.outcome.output if isinstance(run.outcome, Done) else None
     return [
         OutputGuardrailResult(
@@ -98,7 +98,7 @@ T = TypeVar("T")
 
 
 def raise_failure(run: RunState) -> None:
-    """Raise the exception that ended the run, if one did; an `EkidenError` gets `run_data`."""
+    """If an exception ended the run, raise it. An `EkidenError` gets the attribute `run_data`."""
     if isinstance(run.exception, EkidenError):
         run.exception.run_data = RunResult(run)
     if run.exception is not None:

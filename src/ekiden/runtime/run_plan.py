@@ -1,9 +1,10 @@
 """Runs a plan: splits the request, gives the tasks to agents, and combines the results.
 
-Every task is a question to an agent, which works on it in a session of its own. A plan is stored as
-steps of the supervisor's one turn: the decomposition, the start of each task, its attempts with
-their answers, and its result. So the supervisor uses no resources while agents work. A process that
-resumes it finds the same plan, and repeats no task that has a result.
+Every task is a question to an agent, which works on the task in a session of its own. A plan is
+stored as steps of the supervisor's only turn. The steps are the decomposition, and for each task
+its start, its attempts with their answers, and its result. So the supervisor uses no resources
+while agents work. A process that resumes the supervisor finds the same plan, and repeats no task
+that has a result.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _MAX_SUBJECT = 120
 
 
 async def supervise(run: RunState) -> None:
-    """Take the turn of a supervisor: continue its plan. Raises `Suspended` while agents work on
-    tasks.
+    """Take the turn of a supervisor, in which its plan continues. Raises `Suspended` while agents
+    work on tasks.
 
     Raises `PlanFailed` if no task succeeded, and the exceptions of the decomposer.
     """
@@ -254,7 +255,7 @@ async def _aggregated(
 
 
 def plan_model(run: RunState) -> AskModel | None:
-    """A function that calls the supervisor's model; `None` if it has no model."""
+    """A function that calls the supervisor's model; `None` if the supervisor has no model."""
     if not (run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")):
         return None
     return _model_caller(run)

@@ -1,4 +1,4 @@
-"""Streamed runs: the events of a run, while a reader asks for them."""
+"""Streamed runs, which make progress while a reader reads their events."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _reading: set[asyncio.Task[None]] = set()
 
 
 class RunEventStream(Generic[T]):
-    """The events of a run. The run makes progress only while they are read.
+    """The events of a run. The run makes progress only while the events are read.
 
-    Leaving the loop cancels the run and keeps the session. `aclose` waits until this is stored.
+    If the reader leaves the loop, the run is cancelled, and the session is kept. `aclose` waits
+    until this is stored.
     """
 
     def __init__(self, source: Callable[[], AsyncGenerator[T, None]]) -> None:
@@ -144,7 +145,8 @@ class RawResponsesStreamEvent:
     data: ModelDelta
     agent: Agent[Any] | None = None
     depth: int = 0
-    """0 for the run itself, 1 for an agent that the run asks or calls as a tool, and so on."""
+    """0 for the run itself, 1 for an agent that the run asks or calls as a tool, 2 for an agent
+    that this agent asks, and so on."""
     type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
 
 
@@ -190,10 +192,10 @@ _NAMES = {
 
 
 class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
-    """A run that executes while you read `stream_events` or `events`. Read only one of them, and
-    only once.
+    """A run that makes progress while you read `stream_events` or `events`. Read only one of the
+    two streams, and only once.
 
-    Leaving the loop early cancels the run. The session is kept, and can be resumed.
+    If you leave the loop early, the run is cancelled. The session is kept, and can be resumed.
     """
 
     def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
@@ -231,10 +233,10 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         return stream
 
     def cancel(self, mode: CancelMode = "after_step") -> None:
-        """Stop the run after the current step. With ``now`` stop at once, and cancel the model
+        """Stop the run after the current step. With ``now``, stop at once, and cancel the model
         call, the tools or the `AgentRunner` of the step. The session can be resumed.
 
-        Leaving the loop also stops at once.
+        If you leave the loop, the run also stops at once.
         """
         if mode not in get_args(CancelMode):
             raise UserError(f"a stream is cancelled 'after_step' or 'now', not {mode!r:.40}")

@@ -40,9 +40,9 @@ class _Plan:
 
 
 async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()) -> None:
-    """Handle every call of the turn that is not `answered`; then store the turn, or hand off.
+    """Handle all calls of the turn that are not in `answered`. Then store the turn, or hand off.
 
-    With an `immediate` handoff in the turn, its tools are not run.
+    If the turn has an `immediate` handoff, the tools of the turn are not run.
     """
     plan = _plan(run, calls, answered)
     if plan.tools and plan.transfers and plan.transfers[0][0].terms.policy == "immediate":
@@ -170,10 +170,10 @@ async def think(run: RunState) -> None:
 
 
 async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
-    """Store the recorded answer, and make its calls or end the run.
+    """Store the recorded answer. Then make its calls, or end the run.
 
     The answer confirms the handoff to this agent, unless the handoff waits for the agent's result.
-    Before the run ends, triggers may hand over.
+    Before the run ends, triggers may hand over the conversation.
     """
     cursor = run.cursor
     cursor.progress.calls = run.next_seq - 1
@@ -215,9 +215,9 @@ async def _handed_on(run: RunState) -> bool:
 
 
 async def settle_answer(run: RunState) -> None:
-    """After a stored answer: let a trigger hand over, or end the run.
+    """After a stored answer, let a trigger hand over, or end the run.
 
-    The outcome is read from the answer; the output of a code agent is then its text.
+    The outcome is read from the answer. The output of a code agent is then the text of the answer.
     """
     if await _handed_on(run):
         return
@@ -317,12 +317,13 @@ def over_limit(run: RunState) -> OutOfBudget | None:
 
 
 TimeLimit: TypeAlias = Literal["run", "agent", "tenant", "handoff", "trigger"]
-"""What limits the time of a step: the run, the active agent's budget, the tenant's daily budget, an
-unconfirmed handoff, or a trigger."""
+"""The limit that ends a step: of the run, of the active agent's budget, of the tenant's daily
+budget, of an unconfirmed handoff, or of a trigger."""
 
 
 def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
-    """The seconds that the next step may take, and what limits them; `None` without a limit."""
+    """The seconds that the next step may take, and the limit that gives them; `None` without a
+    limit."""
     left: float | None = None
     cause: TimeLimit | None = None
     if run.config.limits.seconds is not None or run.cursor.budget.narrowed:

@@ -1,1 +1,1 @@
-"""Guardrails at the joints of a run: inputs, tools, handoffs and answers."""
+"""Guardrails of a run, for inputs, tools, handoffs and answers."""

@@ -1,10 +1,11 @@
-"""Runs the guardrails of agents and handoffs concurrently, and those of an agent's input.
+"""Runs guardrails concurrently: those for the input of an agent, and those for handoffs.
 
-Guardrails fail closed: if a guardrail crashes or times out, it rejects what it checked.
+Guardrails fail closed: if a guardrail crashes or times out, the input or handoff is rejected.
 
-They run once each time an agent gets the conversation. Blocking guardrails run before the agent
-does anything. Parallel guardrails run concurrently with the first call of its model; if one trips,
-the answer is dropped. For an agent without a model, all of them are blocking.
+Input guardrails run once each time an agent gets the conversation. Blocking guardrails run before
+the agent starts. Parallel guardrails run concurrently with the first call of the agent's model. If
+one of them rejects the input, the model's answer is dropped. For an agent without a model, all
+input guardrails are blocking.
 """
 
 from __future__ import annotations
@@ -64,11 +65,12 @@ async def examine(
     stage: Stage,
     is_enough: Callable[[G, R | GuardrailFailed], bool],
 ) -> Checked[G, R]:
-    """Run the guardrails concurrently until `is_enough`, and cancel the rest.
+    """Run the guardrails concurrently. When `is_enough` returns true for a result, cancel the
+    others.
 
-    Each may take `RunConfig.tool_timeout_s`. The result of a guardrail that raises, or returns
-    nothing usable, is `GuardrailFailed`. When this returns or is cancelled, no guardrail is
-    running.
+    Each guardrail may take `RunConfig.tool_timeout_s`. If a guardrail raises an exception, or
+    returns an invalid result, its result is `GuardrailFailed`. When this call ends, even by
+    cancellation, no guardrail is running.
     """
     agent, timeout_s = run.agent.name, run.config.tool_timeout_s
 
@@ -182,7 +184,8 @@ def own_copy(value: T) -> T:
 
 
 def violations_of(name: str, output: GuardrailFunctionOutput) -> tuple[Violation, ...]:
-    """The violations; for a guardrail that names none, one with its `output_info` or its name."""
+    """The violations of a result. If the guardrail reported none, there is one violation with its
+    `output_info` or its name."""
     if output.violations:
         return output.violations
     info = output.output_info
@@ -207,8 +210,9 @@ async def examine_handoff(
 ) -> None:
     """Run all handoff guardrails, and put their findings into `attempt.findings`.
 
-    Raises `HandoffGuardrailTripwireTriggered` if a guardrail ends the run, `GuardrailFailed` if one
-    crashes, and `HandoffRefused` if the handoff is refused and the source gets the violations.
+    Raises `HandoffGuardrailTripwireTriggered` if a guardrail ends the run, and `GuardrailFailed` if
+    a guardrail crashes. Raises `HandoffRefused` if a guardrail refuses the handoff; the source then
+    gets the violations.
     """
     request = _request(run, attempt, target, data, view)
     guardrails = [*run.config.handoff_guardrails, *run.agent.handoff_guardrails]
@@ -276,8 +280,9 @@ _Checks = Checked[InputGuardrail[Any], InputGuardrailResult]
 async def check_first(run: RunState) -> None:
     """Run the blocking input guardrails of the active agent.
 
-    Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the finding. A pass
-    is also stored: a resumed run does not repeat the checks.
+    If a guardrail rejects the input, this function stores the finding, and raises
+    `InputGuardrailTripwireTriggered` or `GuardrailFailed`. If all guardrails pass, this is also
+    stored, so a resumed run does not repeat the checks.
     """
     every, uses_model = _guardrails(run), run.agent.traits.uses_model
     first = [each for each in every if not each.run_in_parallel or not uses_model]
@@ -299,8 +304,8 @@ async def call_with_guardrails(
 ) -> ModelResponse:
     """Call the model while the parallel guardrails run, and return the answer if they all pass.
 
-    If a guardrail trips, the call is cancelled. If the call fails first, its exception is raised.
-    Otherwise raises like `check_first`.
+    If a guardrail rejects the input, the model call is cancelled, and the same exceptions are
+    raised as by `check_first`. If the model call fails first, its exception is raised.
     """
     answer = _Answer()
     checking = asyncio.create_task(_check_parallel(run, answer))
@@ -392,9 +397,10 @@ def _note_passed(run: RunState, checks: _Checks) -> None:
 
 
 def input_of(run: RunState) -> str | list[Item]:
-    """The input of the active agent: the run's input for its first agent, else the whole view.
+    """The input of the active agent. For the first agent of the run this is the run's input, for
+    later agents the whole visible conversation.
 
-    An input of one plain text is returned as text.
+    If the input is one plain text, the result is this text.
     """
     if run.cursor.handoffs.depth > 0:
         return list(run.visible)

@@ -1,7 +1,7 @@
 """Output guardrails, which check an answer before it is recorded, and stored tool decisions.
 
-A rejected answer does not become part of the conversation. All guardrails run, so that the model
-gets all violations at once.
+A rejected answer does not become part of the conversation. All guardrails run, even after a
+rejection, so that the model gets all violations at once.
 
 A guardrail that passed is listed in the event of the tool call. A guardrail that rejected gets an
 event of its own, which is audited.
@@ -70,17 +70,20 @@ class OutputDecision:
     """The decision about a model's final answer."""
 
     outcome: Done | Refused | None = None
-    """`None` if the model must repair the answer, which is stored."""
+    """The outcome of the run. `None` if the model must repair the answer; this request is then
+    stored."""
     findings: tuple[GuardrailFinding, ...] = ()
 
 
 async def judge(
     run: RunState, response: ModelResponse, details: dict[str, Any] | None, duration_us: int
 ) -> OutputDecision:
-    """Decide whether a model's final answer is recorded, or the model must repair it.
+    """Decide whether a model's final answer is recorded, or whether the model must repair the
+    answer.
 
-    Raises `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the findings, and
-    `ModelBehaviorError` for an answer that does not match the agent's `output_type`.
+    If a guardrail ends the run, its findings are stored, and `OutputGuardrailTripwireTriggered` or
+    `GuardrailFailed` is raised. Raises `ModelBehaviorError` for an answer that does not match the
+    agent's `output_type`.
     """
     call = _Call(response, details, duration_us)
     try:
@@ -262,10 +265,11 @@ def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> G
 async def approve(
     run: RunState, output: Any, details: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Check an answer that no model gave, and return the `details` of its event.
+    """Check the answer of an agent without a model, and return the `details` of its event.
 
-    Such an agent cannot repair its answer, so an answer that needs repair is rejected. Raises
-    `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the findings.
+    Such an agent cannot repair its answer, so an answer that needs repair is rejected. After a
+    rejection, the findings are stored, and `OutputGuardrailTripwireTriggered` or `GuardrailFailed`
+    is raised.
     """
     if run.config.output_guardrails or run.agent.output_guardrails:
         checks = await _examine(run, output)

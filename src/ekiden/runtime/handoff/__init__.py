@@ -1,1 +1,1 @@
-"""Handoffs: everybody who wants one goes through `controller.carry_out`."""
+"""Handoffs. Every request for a handoff goes through `controller.carry_out`."""

@@ -1,4 +1,5 @@
-"""Checks before a handoff: its target, its additions, and the acceptance by target and people."""
+"""The checks before a handoff: its target, the requester's additions, and the acceptance by target
+and people."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class StateBefore:
         )
 
     def restore(self, run: RunState) -> None:
-        """Restore the state, as if there had been no attempt."""
+        """Restore the state from before the attempt."""
         if run.variables.now() != self.variables:
             run.variables.go_back(self.variables)
         cursor = run.cursor
@@ -60,10 +61,10 @@ class StateBefore:
 
 @contextmanager
 def with_additions(run: RunState, attempt: Attempt, before: StateBefore) -> Iterator[None]:
-    """Show the additions of the handoff to all checks in the body.
+    """Show the additions of the handoff to all checks in the ``with`` block.
 
-    The items are not recorded and disappear after the body. The variables and the chain stay
-    changed.
+    The added items are not recorded, and are removed after the block. The variables and the chain
+    stay changed.
     """
     additions = attempt.additions
     attempt.before = before.variables
@@ -77,8 +78,8 @@ def with_additions(run: RunState, attempt: Attempt, before: StateBefore) -> Iter
 
 @contextmanager
 def held_back(run: RunState, attempt: Attempt) -> Iterator[None]:
-    """Restore the variables during the body, which may commit: additions must be stored with the
-    handoff, or not at all."""
+    """Restore the variables inside the ``with`` block, which may commit. Added variables must be
+    stored only together with the handoff."""
     if attempt.before is None:
         yield
         return
@@ -91,7 +92,7 @@ def held_back(run: RunState, attempt: Attempt) -> Iterator[None]:
 
 
 def record_additions(run: RunState, attempt: Attempt) -> None:
-    """Record the additions of the handoff; the caller commits it."""
+    """Record the additions of the handoff. The caller commits them."""
     items = attempt.additions.items
     if items or attempt.additions.variables:
         details = {"given": attempt.id}
@@ -102,8 +103,8 @@ def record_additions(run: RunState, attempt: Attempt) -> None:
 
 
 def joined_chain(given: Sequence[str], chain: Sequence[str]) -> list[str]:
-    """The chain, preceded by the agents in `given` that it lacks. Each agent appears at least as
-    often as in either of the two."""
+    """The chain, preceded by the agents of `given` that are missing in it. Each agent appears at
+    least as often as in `chain` and as in `given`."""
     missing = Counter(given) - Counter(chain)
     earlier = []
     for name in given:
@@ -116,7 +117,8 @@ def joined_chain(given: Sequence[str], chain: Sequence[str]) -> list[str]:
 async def check_acceptance(
     run: RunState, attempt: Attempt, target: Agent[Any], data: dict[str, Any]
 ) -> None:
-    """Raise `HandoffRefused` unless capabilities, conditions, a person and the target accept."""
+    """Check capabilities and conditions, and ask a person and the target if necessary. Raises
+    `HandoffRefused` if one of them rejects the handoff."""
     terms = attempt.edge.terms
     check_capabilities(target, (*terms.capabilities, *attempt.capabilities))
     if attempt.is_conditional or attempt.condition:
@@ -207,8 +209,8 @@ async def check_available(run: RunState, target: Agent[Any]) -> None:
 async def why_unavailable(
     store: Store, target: Agent[Any], context: RunContextWrapper[Any], session_id: str = ""
 ) -> str | None:
-    """Why the target is not available; `None` if it is. The session itself does not count as one
-    of the target's sessions."""
+    """Why the target is not available; `None` if the target is available. The session itself does
+    not count as one of the target's sessions."""
     if callable(target.available):
         if not await settled(target.available(context, target)):
             return "it says so"
@@ -224,17 +226,17 @@ async def why_unavailable(
 async def sessions_at_work(
     store: Store, agent: str, session_id: str = "", *, at_most: int = _MOST_COUNTED
 ) -> int:
-    """The number of ready sessions of the agent in all processes, without this one. Counting ends
-    at `at_most`."""
+    """The number of ready sessions of the agent in all processes, without this session. The result
+    is at most `at_most`."""
     # One more is read, because the page may contain this session.
     page = await store.list(SessionFilter(status="ready", agent=agent), limit=at_most + 1)
     return min(at_most, sum(1 for row in page.sessions if row.id != session_id))
 
 
 async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
-    """The target of the edge. Raises `HandoffRefused` if there is none.
+    """The target of `edge`, the declared handoff. Raises `HandoffRefused` if there is no target.
 
-    An edge with a fixed target is not invoked yet.
+    If the target is fixed, this does not call `on_invoke_handoff`.
     """
     edge = attempt.edge
     if edge.agent is None:
@@ -250,7 +252,7 @@ async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
 
 
 async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
-    """Call the edge's `on_invoke_handoff`, which returns the target."""
+    """Call `on_invoke_handoff` of the declared handoff `edge`, which returns the target."""
     edge = attempt.edge
     fault_point("handoff.validating.before_callback")
     target: Any = await edge.on_invoke_handoff(run.context, attempt.arguments)

@@ -54,9 +54,9 @@ from ekiden.runtime.tools.unfinished_calls import ClosedCall, broken_off, close_
 async def carry_out(run: RunState, attempt: Attempt) -> bool:
     """Make the handoff in one transaction and return True, or record the refusal and return False.
 
-    A refusal changes nothing: the source keeps the conversation, and a model that called the
-    handoff gets the reason. Raises `UserError` if the handoff is configured wrongly, and
-    `GuardrailError` if a guardrail ends the run; the refusal is stored before.
+    After a refusal, the source keeps the conversation, and a model that called the handoff gets the
+    reason. If the handoff is configured wrongly, the refusal is stored, and `UserError` is raised.
+    If a guardrail ends the run, the refusal is stored, and `GuardrailError` is raised.
     """
     if not await transfer(run, attempt):
         return False
@@ -204,7 +204,7 @@ async def _take_back(run: RunState, attempt: Attempt, before: StateBefore, exc: 
 
 
 def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
-    """Record that the handoff was not made; the caller commits it."""
+    """Record that the handoff was not made. The caller commits the record."""
     attempt.failure = exc
     problem = describe(exc)
     record_failures(run, attempt.findings)
@@ -308,7 +308,7 @@ def _is_changed(run: RunState, target: str, data: dict[str, Any]) -> bool:
 
 
 def passed_digest(source: str, target: str, data: dict[str, Any]) -> str | None:
-    """A digest of the passed summary and context; `None` if there is neither."""
+    """A digest of the passed summary and context; `None` if neither was passed."""
     passed = {name: data[name] for name in ("summary", "context") if name in data}
     if not passed:
         return None

@@ -1,8 +1,8 @@
 """Checks handoff requests of people and programs, and serves them while the session runs.
 
-A request is a document, stored before any process is woken. The process that runs the session
-serves it between two steps, or at once, and removes it in the transaction that answers it. So it is
-served exactly once, even if a process dies.
+A request is a document, which is stored before any process is woken. The process that runs the
+session serves the request between two steps, or at once. It removes the document in the transaction
+that answers the request. So each request is served exactly once, even if a process dies.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ async def _serve(run: RunState, document: Document) -> None:
 
 
 async def settle_rollback(run: RunState) -> None:
-    """Finish a rollback in progress, which decides the agent that has the session."""
+    """Finish a rollback in progress, because it changes which agent has the session."""
     while run.outcome is None and run.is_undoing:
         await finish_rollback(run)
 
@@ -112,10 +112,10 @@ async def make(
 ) -> bool:
     """Make the requested handoff and return True, or store the refusal and return False.
 
-    Without `may_wait` no run can wait for a person's approval: a handoff that needs approval is
-    refused. The document of the request is removed in either case: `taken` is part of the
-    transaction. An error in user code is also a refusal, because otherwise the request would be
-    retried for ever.
+    Without `may_wait`, no run can wait for a person's approval, so a handoff that needs approval is
+    refused. In each case the transaction includes `taken`, which removes the document of the
+    request. An error in user code is also a refusal. Otherwise the request would be retried for
+    ever.
     """
     before = RunSnapshot.of(run)
     problem: Exception | None = None
@@ -151,9 +151,10 @@ async def make(
 
 
 async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> bool:
-    """Roll back the open handoff that the request cancels, and before it the handoffs after it.
+    """Roll back the open handoff that the request cancels. Later handoffs are rolled back first.
 
-    Returns False if it is not open. `taken` is part of the transaction that begins its rollback.
+    Returns False if the handoff is not open. `taken` is part of the transaction that begins the
+    rollback.
     """
     if all(each.id != asked.cancel for each in run.cursor.handoffs.open):
         return False
@@ -207,9 +208,9 @@ def _target_of(run: RunState, asked: Asked) -> Agent[Any]:
 
 
 def is_hopeless(run: RunState, asked: Asked) -> bool:
-    """Whether the request would be refused, whatever people and targets answer.
+    """Whether the request would be refused even if people and target accept the handoff.
 
-    Such a request does not interrupt the step; it is refused after the step.
+    Such a request does not interrupt the step. It is refused after the step.
     """
     if asked.cancel is not None:
         return all(each.id != asked.cancel for each in run.cursor.handoffs.open)
@@ -262,14 +263,14 @@ def agent_name(what: str, given: Any) -> str:
 
 
 def plain_text(what: str, given: Any) -> str:
-    """The unchanged text."""
+    """Return the text unchanged. Raises `UserError` for any other value."""
     if not isinstance(given, str):
         raise UserError(f"`{what}` is text, not {_shown(given)}")
     return given
 
 
 def plain_json(what: str, given: Any) -> Any:
-    """A copy of the value, written as JSON and read again."""
+    """A copy of the value, which was written as JSON and read again."""
     try:
         return loads(dumps(given))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -326,7 +327,7 @@ def seconds(what: str, given: Any) -> float | None:
 
 
 def one_policy(given: Any) -> Any:
-    """A policy; `None` for the policy of the handoff between the two agents."""
+    """The policy. `None` means the policy of the handoff between the two agents."""
     if given is not None and given not in _POLICIES:
         raise UserError(f"`policy` is one of {', '.join(_POLICIES)}, or None; not {given!r:.40}")
     return given
@@ -351,7 +352,7 @@ def checked_condition(given: Any) -> str:
 
 def actor(given: Any) -> Actor:
     """The requester. A call within an agent's run counts as a program, even if it claims to be a
-    person: otherwise agents could skip approvals."""
+    person. Otherwise agents could skip approvals."""
     if not isinstance(given, Actor):
         raise UserError(
             f'`by` says who asks, as in Actor(kind="person", name="ada"), not {_shown(given)}'

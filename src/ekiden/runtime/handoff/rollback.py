@@ -30,9 +30,9 @@ _ATTEMPTS = 3
 
 
 def confirm_handoffs(run: RunState) -> None:
-    """Confirm all open handoffs, because the active agent took over.
+    """Confirm all open handoffs, because the active agent took over the conversation.
 
-    The caller commits this together with the answer that confirms.
+    The caller commits the confirmation together with the agent's answer.
     """
     for pending in run.cursor.handoffs.settle():
         run.record("handoff", details=_details(pending, "completed"))
@@ -59,13 +59,14 @@ async def give_back(
     writes: Sequence[DocumentWrite] = (),
     release: bool = True,
 ) -> None:
-    """Roll back the last open handoff because of `exc`: the source continues.
+    """Roll back the last open handoff because of `exc`, so that its source continues.
 
     The source gets the reason as the output of its call, and sees no items of the target. The
-    session's variables are restored, and shared variables unless other sessions changed them since.
-    The compensations of the target run first; each success is stored, so that after a crash the
-    next one follows. `writes` are part of the transaction that begins the rollback. If the run
-    started with the handoff, it ends, and the session is released unless `release` is False.
+    session's variables are restored. Shared variables are restored unless other sessions have
+    changed them since. The compensations of the target run first. Each success is stored, so that
+    the rollback continues with the next compensation after a crash. `writes` are part of the
+    transaction that begins the rollback. If the run started with the handoff, the run ends. The
+    session is then released unless `release` is False.
     """
     # Calls that cannot be stopped come first: their effects, compensations and variables still
     # belong to the target.
@@ -90,7 +91,7 @@ async def give_back(
 
 
 async def finish_rollback(run: RunState, *, release: bool = True) -> None:
-    """Continue the rollback that has begun, to its end."""
+    """Finish the rollback that has begun."""
     pending = run.cursor.handoffs.pending
     assert pending is not None
     assert pending.failure is not None
@@ -216,9 +217,10 @@ class Rollback:
 
 
 async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> list[str]:
-    """Run the compensations in reverse order; each success is stored before the next one starts.
+    """Run the compensations in reverse order. Each success is stored before the next compensation
+    starts.
 
-    Returns the keys of compensations that failed finally, for a person.
+    Returns the keys of compensations that failed in all attempts, which a person must handle.
     """
     for each in reversed(pending.compensations):
         while each.state == "open":
@@ -229,9 +231,9 @@ async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> lis
 def leave_to_people(
     run: RunState, pending: PendingHandoff, unfinished: Sequence[CallUnderWay]
 ) -> None:
-    """Leave the effects of calls that did not end in time to a person; the caller commits it.
+    """Leave the effects of calls that did not end in time to a person. The caller commits this.
 
-    A compensation now could run before the effect. So the compensations that these calls
+    A compensation might run before the effect that it undoes. So the compensations that these calls
     registered, or the calls themselves, count as failed.
     """
     waited_s = run.config.rollback_wait_s
@@ -314,7 +316,7 @@ async def undo_staged(
 ) -> None:
     """Run the compensations that callbacks of a refused handoff registered, in reverse order.
 
-    Failures are left to a person; the caller commits it.
+    Failures are left to a person. The caller commits the result.
     """
     owner = PendingHandoff(handoff_id, run.agent.name, "", None, 0, None, 0, None)
     failed = []
@@ -340,11 +342,11 @@ async def undo_staged(
 
 
 async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
-    """Restore the shared variables, and return the names of those that other sessions changed
-    since.
+    """Restore the shared variables, and return the names of the variables that other sessions have
+    changed since.
 
-    Each variable is written on its own, and marked as undone by this session: after a crash the
-    rollback continues without restoring a variable twice.
+    Each variable is written separately, and marked as restored by this session. So after a crash no
+    variable is restored twice.
     """
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
     for key in pending.shared_steps:

@@ -37,10 +37,10 @@ def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]
 
 
 async def look_at_triggers(run: RunState) -> bool:
-    """Evaluate the triggers after a step, and return whether one handed the run over.
+    """Evaluate the triggers after a step, and return whether a trigger handed over the run.
 
-    Each trigger fires at most once while the agent has the run. After a rollback the other triggers
-    are evaluated with the same facts again.
+    Each trigger fires at most once while the agent has the run. After a rollback the remaining
+    triggers are evaluated again with the same facts.
     """
     published, errors = run.cursor.triggers.published, run.cursor.triggers.tool_errors
     fired = []
@@ -57,8 +57,8 @@ async def look_at_triggers(run: RunState) -> bool:
 
 
 async def fire_for_error(run: RunState, exc: Exception) -> bool:
-    """Evaluate the triggers of type `error` after a failed step, and return whether one handed
-    over."""
+    """Evaluate the triggers of type `error` after a failed step, and return whether a trigger
+    handed over the run."""
     if not run.agent.handoffs:
         return False
     names = error_names(exc)
@@ -71,7 +71,7 @@ async def fire_for_error(run: RunState, exc: Exception) -> bool:
 
 
 async def fire_for_time(run: RunState) -> bool:
-    """Evaluate the triggers of type `timeout`; at least the next one fires."""
+    """Evaluate the triggers of type `timeout`. At least the trigger with the next timeout fires."""
     timed = [
         (place, edge, trigger, trigger.seconds)
         for place, edge, trigger in watched(run)
@@ -91,7 +91,8 @@ async def fire_for_time(run: RunState) -> bool:
 
 
 def seconds_to_trigger(run: RunState) -> float | None:
-    """Seconds of work until the next trigger of type `timeout`; `None` if there is none."""
+    """Seconds of work until the next trigger of type `timeout` fires; `None` if there is no such
+    trigger."""
     if not run.agent.handoffs:
         return None
     due = [

@@ -1,1 +1,1 @@
-"""What becomes of sessions afterwards: branches, steps back, exports, imports, retention."""
+"""Operations on stored sessions: forks, rewinds, exports, imports and deletion."""

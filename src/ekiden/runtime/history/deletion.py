@@ -1,4 +1,4 @@
-"""Deletes sessions: one with everything that belongs to it, or all old ones."""
+"""Deletes one session with everything that belongs to it, or all old sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from ekiden.storage.base import (
 )
 
 ASKED_IN = "asked_in"
-"""Key of a session's meta: the session whose agent opened it with a question or a notice."""
+"""The key in a session's meta with the session whose agent opened this session, with a question or
+a notice."""
 _LEASE_S = 30.0
 _PAGE = 200
 _LONGEST_S = 100 * 365 * 86400
@@ -63,8 +64,8 @@ async def delete_session(
 async def remove_session(
     store: Store, session_id: str, *, only_if: Callable[[SessionRow], bool] | None = None
 ) -> list[str]:
-    """Like `delete_session`; returns the ids of all removed sessions. `only_if` also decides about
-    the sessions that would be deleted along with it."""
+    """Like `delete_session`, but returns the ids of all removed sessions. `only_if` also decides
+    about the sessions that would be deleted together with this session."""
     await store.open()
     claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_LEASE_S)
     try:

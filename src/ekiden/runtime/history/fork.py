@@ -43,7 +43,8 @@ from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
 NOT_OF_A_BRANCH = (ANSWERS, FIXED_LIMITS, OWN_LIMITS, "asked_in", "purses")
-"""The keys of a session's meta that tie it to the session that waits for its answer."""
+"""The keys of a session's meta that connect the session with another one that waits for its
+answer."""
 
 
 async def fork_session(
@@ -137,7 +138,7 @@ async def _content(store: Store, past: PointInTime, session_id: str) -> Commit:
 def confirmations(
     pending: Iterable[PendingHandoff], session_id: str, after: int, *, agent: str, at_us: int
 ) -> list[Event]:
-    """The events that confirm these handoffs, with numbers after `after`."""
+    """Events that confirm these handoffs. Their numbers follow `after`."""
     return [
         Event(
             session_id=session_id,
@@ -152,7 +153,8 @@ def confirmations(
 
 
 def messages_to(events: Sequence[Event]) -> list[Event]:
-    """The messages that began a run and were not undone: the points for `before_seq`."""
+    """The messages that began a run and were not undone. Their numbers are the possible values of
+    `before_seq`."""
     return [
         event
         for event in runs_begun(current_events(events))
@@ -175,7 +177,7 @@ async def _before_message(store: Store, row: SessionRow, seq: Any) -> int:
 
 
 async def store_anew(store: Store, draft: NewSession, content: Commit) -> None:
-    """Create the session with its content; a failure leaves nothing. Raises `SessionExists`."""
+    """Create the session with its content. A failure leaves no session. Raises `SessionExists`."""
     await store.create(draft)
     claim: Claim | None = None
     try:

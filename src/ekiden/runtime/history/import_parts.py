@@ -40,7 +40,8 @@ _ENDS = ("agent_complete", "agent_error")
 
 
 def check_items(value: Any, place: str) -> list[Item]:
-    """The items, if each is a message, a call, an output, or another item of a model."""
+    """Return the items. Each item must be a message, a call, an output, or another item of a
+    model."""
     items: list[Item] = check(list[Object], value, place)
     for number, item in enumerate(items):
         at = f"{place}[{number}]"
@@ -142,8 +143,8 @@ _MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)
 def read_steps(data: Any) -> dict[str, Any]:
     """The steps that a resumed run may reuse. Raises `SessionImportInvalid` with the position.
 
-    Decisions of people are left out, also for earlier turns that a rewind may restore: a document
-    cannot decide for people, so they are asked again.
+    Decisions of people are left out, also those of earlier turns that a rewind may restore. A
+    document cannot decide for people, so people are asked again.
     """
     steps = {}
     for key, value in check(Object, data, "resume.steps").items():
@@ -239,8 +240,8 @@ def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str,
 
 
 def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Cursor, list[list[str]]]:
-    """The cursor of a session with this number of events, and its unconfirmed handoffs: id, source
-    and target of each."""
+    """The cursor of a session with this number of events, and the id, source and target of each of
+    its unconfirmed handoffs."""
     place = "resume.cursor"
     stored = check(Object, data, place)
     opened = unconfirmed_handoffs(stored, place)

@@ -49,12 +49,12 @@ class PointInTime:
     events: list[Event]
     """All events up to `seq`."""
     steps: dict[str, Any]
-    """The stored results up to `seq`, without decisions of people in the current turn: a decision
-    is valid once, and a rewind must not reuse it."""
+    """The stored results up to `seq`, without decisions of people in the current turn. A decision
+    is valid only once, so a rewind must not reuse the decision."""
 
 
 async def point_in_time(store: Store, row: SessionRow, seq: int) -> PointInTime:
-    """The session as it was after event `seq`, or after the last event stored with it.
+    """The session as it was after event `seq` and all events that were stored together with it.
 
     Raises `UserError` if the event does not exist, or the state after it is unknown.
     """

@@ -1,4 +1,4 @@
-"""Replays the events of a run: its cursor after any event."""
+"""Replays the events of a run, to compute the run's cursor after any event."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import recorded_changes
 
 GIVEN = "given"
-"""Key of the details of a message event: the id of the handoff, which follows, whose additions the
-event records."""
+"""The key in the details of a message event with the id of a handoff. The event records the
+additions of this handoff, which follows."""
 _BROKEN_OFF = ("cancelled", "failed", "out_of_budget")
 
 
 class Replay:
-    """A run's cursor, moved from event to event by `apply`.
+    """A run's cursor. `apply` moves the cursor from event to event.
 
-    Its seconds are the times of models and tools. State that no event contains has its default:
-    open questions, and the data to roll back open handoffs.
+    The seconds of work are the durations of model and tool calls. State that no event contains has
+    its default. This applies to open questions and the data for a rollback of open handoffs.
     """
 
     __slots__ = ("_calls", "_given", "_is_inside", "_last", "agent", "cursor", "outcome")
@@ -43,7 +43,7 @@ class Replay:
         """The number of the last event, if it records the additions of a handoff."""
 
     def apply(self, event: Event) -> None:
-        """Move the cursor to the point after this event, which follows the last one."""
+        """Move the cursor to the point after this event. It must follow the last applied event."""
         change, before, self._last = recorded_changes(event), self._last, event
         self._given = before.seq if before is not None and GIVEN in (before.details or {}) else None
         if change is not None and (before is None or "undoes" not in (before.details or {})):
@@ -78,8 +78,8 @@ class Replay:
         """Whether `event` was stored together with the last applied event, so that no run could
         have continued between them.
 
-        A turn is stored with all its outputs, and an answer with the end of the run. A rollback
-        that has begun is finished when the run resumes.
+        A turn is stored together with all its outputs, and an answer with the end of the run. A
+        rollback that has begun is finished when the run resumes.
         """
         last, details = self._last, event.details or {}
         if begins_run(event):
@@ -282,12 +282,12 @@ def is_given(events: list[Event], first: Event) -> bool:
 
 
 def runs_begun(events: list[Event]) -> list[Event]:
-    """The events that begin runs, in order of the runs' numbers."""
+    """The events that begin runs, in the order of the runs."""
     return [event for event in events if begins_run(event) and not _closes(event)]
 
 
 def beginning(events: list[Event], first: Event) -> int:
-    """The number of the first event in the commit that began the run of event `first`."""
+    """The number of the first event in the commit with which the run of event `first` began."""
     before = events[first.seq - 2] if first.seq > 1 else None
     return first.seq - 1 if before is not None and _closes(before) else first.seq
 

@@ -1,4 +1,4 @@
-"""A session as one JSON document: export and import."""
+"""Exports a session as one JSON document, and imports such a document."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _version() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A document that was read and checked: every part has the shape that the runtime relies on."""
+    """A document that was read and checked. Every part has the form that the runtime requires."""
 
     session_id: str
     agent: str
@@ -99,7 +99,7 @@ class Imported:
     events: list[Event]
     cursor: Cursor
     opened: list[Any]
-    """The unconfirmed handoffs: id, source and target of each."""
+    """The id, source and target of each unconfirmed handoff."""
     steps: dict[str, Any]
 
 

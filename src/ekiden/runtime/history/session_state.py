@@ -71,10 +71,10 @@ async def update_state(
     Names have the same form as in ``ctx.set``. For variables of users and apps, use
     `update_shared_state`. `expected_version` is the `SessionState.version` that you read. If the
     version has changed since then, `StaleState` is raised, and nothing is written. An event records
-    the change and its author `by`. Setting an equal value is not a change. Raises
-    `SessionNotFound`, `UserError` for invalid values, and `StateRefused` in the code of agents. If
-    the session is running, the call waits at most `busy_timeout_s` seconds, and then raises
-    `SessionBusy`. With ``on_busy="refuse"`` it raises `SessionBusy` at once. For example::
+    the change and its author `by`. An equal value is not a change. Raises `SessionNotFound`,
+    `UserError` for invalid values, and `StateRefused` in the code of agents. If the session is
+    running, the call waits at most `busy_timeout_s` seconds, and then raises `SessionBusy`. With
+    ``on_busy="refuse"`` it raises `SessionBusy` at once. For example::
 
         state = await session.state()
         await update_state(store, session.session_id, {"tier": "gold"},

@@ -1,1 +1,1 @@
-"""The kinds of agents and their turns: a model, code, a router, people, remote agents."""
+"""The kinds of agents (models, code, routers, people and remote agents) and their turns."""

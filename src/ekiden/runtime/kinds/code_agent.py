@@ -49,7 +49,8 @@ from ekiden.tools import ToolResult, output_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOff:
-    """Returned by a code agent to hand off the conversation; `CodeContext.hand_off` makes it."""
+    """The value that a code agent returns to hand off the conversation. `CodeContext.hand_off`
+    creates it."""
 
     tool_name: str
     arguments: str

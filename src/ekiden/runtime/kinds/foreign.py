@@ -1,15 +1,16 @@
-"""Agents of other frameworks: drives their turns through the contract of `core.foreign`.
+"""Agents of other frameworks, whose turns run through the interface in `core.foreign`.
 
 A turn stores these steps:
 
-* ``k1``, ``k2`` …: checkpoints. An event names each checkpoint, so that forks and rewinds keep
-  those up to their point. A checkpoint that adds to another one names it (`_CheckpointChain`).
+* ``k1``, ``k2`` …: checkpoints. An event names each checkpoint, so that forks and rewinds keep the
+  checkpoints up to their point. A checkpoint that only adds to an earlier checkpoint names that
+  checkpoint (`_CheckpointChain`).
 * ``f…``: results of effects that `ForeignTurn.step` made.
 * ``fq…``: the questions asked after a checkpoint. Decisions of people have the same steps as other
   approvals.
 
 The memory of an agent after its turn is the last checkpoint of the turn. `CodeContext.keep` stores
-its key, and how much of the conversation the agent has seen.
+the key of this checkpoint, and the length of the conversation that the agent has seen.
 """
 
 from __future__ import annotations

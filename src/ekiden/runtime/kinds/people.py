@@ -1,4 +1,5 @@
-"""Agents that stand for people: their turn is an inbox item and a suspended session."""
+"""Agents that stand for people. In their turn, an inbox item is created and the session is
+suspended."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _CLOSED = ".closed"
 
 
 async def wait_for_person(run: RunState) -> None:
-    """Take the turn of an agent for people: apply the answer if there is one; otherwise ask and
-    suspend the session."""
+    """Take the turn of an agent that stands for people. If there is an answer, apply it. Otherwise
+    ask the people and suspend the session."""
     role, cursor = run.agent.person or "", run.cursor
     key = _case_key(run)
     if cursor.progress.started and key in run.memo:
@@ -105,8 +106,8 @@ async def _put_case(run: RunState, role: str, key: str) -> None:
 async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool) -> None:
     """Let a person answer in the place of the agent that stands for the role.
 
-    The text is the answer of the run; with `give_back` the agent that handed the conversation to
-    people gets it, and continues.
+    The text becomes the answer of the run. With `give_back`, the agent that handed the conversation
+    to people gets the text, and continues.
     """
     if not run.agent.traits.is_human:
         raise UserError(
@@ -133,12 +134,14 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
 async def answer_case(
     store: Store, session_id: str, text: str, *, by: str, give_back: bool
 ) -> InboxItem | None:
-    """Answer the inbox item of a session that waits for people; `None` if it has none.
+    """Answer the inbox item of a session that waits for people. Returns `None` if there is no such
+    item.
 
-    An item that a process withdrew before it died, without storing the withdrawal, is ignored: the
-    session still waits. If the same person answered before, and the process died before the session
-    continued, the first answer counts. Raises `InboxItemClosed` if another person was quicker, and
-    `UserError` if the session was not handed off and cannot be given back.
+    A process may have withdrawn an item and died before it stored the withdrawal in the session.
+    Such an item is ignored, and the session still waits. If the same person answered before, and
+    the process died before the session continued, the first answer counts. Raises `InboxItemClosed`
+    if another person answered first, and `UserError` if the session was not handed off and cannot
+    be given back.
     """
     questions = open_questions(await store.get(session_id))
     for question in questions.values():

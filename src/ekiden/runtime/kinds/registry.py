@@ -1,4 +1,4 @@
-"""The kinds of agents: the addressee of a message, and the turn of each kind.
+"""The kinds of agents, and the choice of the agent that gets a message.
 
 A new kind of agent is a registered `AgentKind`; no other code depends on the kind of an agent. The
 code of most kinds is loaded when the first of its agents has a turn.
@@ -78,7 +78,7 @@ class Addressee:
     route: Mapping[str, Any] | None = None
     """The routing decision, if there was one."""
     request: Mapping[str, Any] | None = None
-    """The cause and the options for the router, if the agent is one."""
+    """The cause of the routing and the options for the router, if the agent is a router."""
 
 
 async def addressee(
@@ -86,8 +86,8 @@ async def addressee(
 ) -> Addressee:
     """The agent that gets `items` in a session of the agent `holder`. Raises `UnknownAgent`.
 
-    If the router is the team's entry, its decision is recorded, even if the session stays with its
-    agent. An agent that has left such a team loses the session to the router.
+    If the router is the team's entry agent, its decision is recorded, even if the session stays
+    with its agent. If the session's agent is no longer in such a team, the router gets the session.
     """
     router = options.root.router if isinstance(options.root, Team) else None
     if options.to == AUTO and router is not None:
@@ -107,7 +107,7 @@ async def assign(run: RunState) -> None:
     """Take the turn of a router: assign the conversation to another agent.
 
     The decision and the change of the active agent are one commit. If no agent is chosen, the
-    router answers itself. Raises `NoRoute` if it has no answer.
+    router answers itself. Raises `NoRoute` if the router has no answer.
     """
     router, cursor = run.agent, run.cursor
     assert router.router is not None
@@ -322,7 +322,7 @@ def register_agent_kind(kind: AgentKind) -> None:
         register_agent_kind(GraphKind())
         research = Agent("research", kind="graph", implementation=graph)
 
-    Every process must register the kind before it creates agents of this kind. A kind replaces an
+    Every process must register a kind before it creates agents of this kind. A kind replaces an
     earlier kind with the same name. Raises `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):
@@ -334,5 +334,5 @@ def register_agent_kind(kind: AgentKind) -> None:
 
 
 def kind_of(agent: Agent[Any]) -> AgentKind:
-    """The agent's kind."""
+    """The kind of the agent."""
     return _kinds[agent.traits.name]

@@ -1,1 +1,1 @@
-"""`advance`, and what it takes to begin with a session and to wait for others."""
+"""Defines `advance`, claims sessions for runs, and waits for answers."""

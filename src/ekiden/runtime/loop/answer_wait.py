@@ -1,8 +1,8 @@
 """Waits for answers of other agents and people.
 
-A worker suspends the asking session, and other workers run the asked agents. In a process without
-workers, no other process would run them. So the process of the asking session also runs the asked
-sessions, and suspends only when the remaining answers must come from people.
+A worker suspends the asking session, and other workers run the asked agents. Without workers, no
+other process would run the asked agents. So the process of the asking session also runs the asked
+sessions. It suspends the asking session only when the remaining answers must come from people.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _GATHER_S = 0.02
 
 
 Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
-"""The function `advance`; importing it here would be a cycle."""
+"""The type of the function `advance`. An import of the function itself would be circular."""
 
 
 async def wait_for_answers(run: RunState, advance: Advance) -> None:
-    """Store the questions; then wait here while agents can answer, or suspend the session.
+    """Store the questions. Then wait in this process while agents can answer, or suspend the
+    session.
 
-    Afterwards the run has the outcome `Waiting`, or there is an answer to collect.
+    Afterwards the run has the outcome `Waiting`, or an answer can be collected.
     """
     if run.questions:
         run.ask_questions()
@@ -76,7 +77,8 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
 
 
 async def suspend(run: RunState) -> None:
-    """Suspend the session until it is woken. If it was woken meanwhile, it becomes ready."""
+    """Suspend the session until it is woken. If the session was woken in the meantime, it becomes
+    ready."""
     reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
         await store_end(run, Waiting(reason))
@@ -85,7 +87,7 @@ async def suspend(run: RunState) -> None:
 
 
 async def break_deadlocks(run: RunState) -> None:
-    """Find and break a cycle of waits that the run's questions close."""
+    """Find and break the cycle of waits, if the run's questions completed one."""
     if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
         return
     from ekiden.bus.deadlocks import break_deadlock
@@ -99,8 +101,8 @@ async def break_deadlocks(run: RunState) -> None:
 
 
 async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
-    """Whom a suspended run waits for: ``person:role`` if a person must answer, directly or
-    through other agents."""
+    """The agent or people that a suspended run waits for. The result is ``person:role`` if a person
+    must answer, directly or through other agents."""
     agents = []
     for question in questions.values():
         if question.kind == "inbox":
@@ -300,7 +302,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
 
 
 async def run_notified(run: RunState, advance: Advance) -> None:
-    """Run the sessions that got notices, after the end of the run."""
+    """After the end of the run, run the sessions that got notices from it."""
     notified, run.children.notified = run.children.notified or [], None
     for session_id in notified:
         row = await _row(run.store, session_id)
@@ -329,8 +331,8 @@ async def until_ready(
 ) -> SessionRow | None:
     """Wait until the session can continue, and return its row if another process ended its run.
 
-    Also waits while the store is unreachable; each failure is passed to `on_outage`, or logged.
-    Raises `TimeoutError`.
+    This function also waits while the store is unreachable. Each failure is passed to `on_outage`,
+    or logged. Raises `TimeoutError`.
     """
     async with asyncio.timeout(timeout_s):
         while True:
@@ -353,7 +355,8 @@ async def until_ready(
 async def taken_if_free(
     store: Store, session_id: str, config: RunConfig
 ) -> tuple[Claim, SessionRow] | None:
-    """Claim the session; `None` if another process was quicker, or the store is unreachable."""
+    """Claim the session. Returns `None` if another process claimed it first, or the store is
+    unreachable."""
     try:
         claim, row = await claimed(store, session_id, replace(config, on_busy="refuse"))
         if not _is_over(row):
@@ -382,7 +385,7 @@ def is_at_limit(row: SessionRow) -> bool:
 
 
 async def check_helpers(run: RunState) -> None:
-    """If all helpers stopped at a limit, store their usage and raise `Spent`."""
+    """If all asked sessions (helpers) stopped at a limit, store their usage and raise `Spent`."""
     queries = _helper_questions(run)
     if not queries or len(queries) < len(run.cursor.questions.open):
         return
@@ -396,14 +399,14 @@ async def check_helpers(run: RunState) -> None:
 
 
 def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
-    """Count the usage of an asked session that is not counted yet."""
+    """Count the part of an asked session's usage that is not counted yet."""
     count_used(run, question, now.usage, now.spent_s)
     question.counted = now.usage.to_json()
 
 
 async def revive_helpers(run: RunState) -> None:
-    """Let the stopped helpers of a resumed run continue with its current limits. Raises `Spent` if
-    nothing is left."""
+    """Let the stopped asked sessions (helpers) of a resumed run continue with the run's current
+    limits. Raises `Spent` if nothing is left."""
     stopped = [each for each in _helper_questions(run) if not each.due_us]
     if not stopped:
         return

@@ -1,4 +1,4 @@
-"""Claims a session in order to run it: with a new message, or to resume."""
+"""Claims a session, to run it with a new message or to resume it."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ async def resumed_run(
 ) -> AsyncIterator[RunState]:
     """Resume the unfinished run of a claimed session.
 
-    If a worker (`status_on_cancel` is `ready`) cannot resume the run, it stores a failure.
-    Otherwise workers would claim the session again and again.
+    If a worker cannot resume the run, it stores a failure. Otherwise workers would claim the
+    session again and again. A worker is recognised by `status_on_cancel`, which is `ready`.
     """
     async with owned(store, claim) as hold:
         try:
@@ -124,7 +124,8 @@ async def _store_failure(
 async def claimed(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
-    """Claim the session. Waits for it if `on_busy` is ``"wait"``. Raises `SessionBusy`."""
+    """Claim the session. If `on_busy` is ``"wait"``, wait until it is free. Raises
+    `SessionBusy`."""
     try:
         return await _take(store, session_id, config, create)
     except SessionBusy:
@@ -146,10 +147,10 @@ async def claimed(
 async def keep_limits(
     store: Store, session_id: str, limits: Mapping[str, float], *, config: RunConfig
 ) -> AsyncIterator[None]:
-    """Apply these limits, if any, to the run that resumes the session after the body.
+    """Apply these limits, if any, to the run that resumes the session after the ``with`` block.
 
-    The session is claimed during the body, so no process can resume it without the limits: an
-    answer given in the body only makes it ready. Raises `SessionBusy`.
+    The session is claimed during the block, so no process can resume it without the limits. An
+    answer that is given in the block only makes the session ready. Raises `SessionBusy`.
     """
     if not limits:
         yield
@@ -182,9 +183,9 @@ async def _take(
 
 
 class owned:
-    """Renew the lease during the body, and release it after a failure.
+    """Renew the lease during the ``with`` block, and release the lease after a failure.
 
-    A class and not a generator, because it is cheaper: each of many concurrent runs has one.
+    A class instead of a generator, because a class is cheaper and many runs are concurrent.
     """
 
     __slots__ = ("_claim", "_keeping", "_store")
@@ -214,9 +215,9 @@ class owned:
 
 
 class suspended_if_left:
-    """Suspend the run if the body is cancelled, or leaves before the run is over.
+    """Suspend the run if the ``with`` block is cancelled, or ends before the run is over.
 
-    If this cannot be stored, the session becomes free when its lease expires.
+    If the suspension cannot be stored, the session becomes free when its lease expires.
     """
 
     __slots__ = ("_options", "_run")
@@ -226,7 +227,7 @@ class suspended_if_left:
         self._options = options
 
     async def __aenter__(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     async def __aexit__(
         self,
@@ -239,9 +240,10 @@ class suspended_if_left:
 
 
 class begun:
-    """Start a run with a new message: store the message first, and release the session at the end.
+    """Start a run with a new message. The message is stored first, and the session is released at
+    the end.
 
-    A class and not a generator, because it is cheaper: each of many concurrent runs has one.
+    A class instead of a generator, because a class is cheaper and many runs are concurrent.
     """
 
     __slots__ = ("_input", "_options", "_owned", "_registered", "_session", "_suspended")
@@ -327,7 +329,7 @@ _runs: dict[tuple[int, int, str], RunState] = {}
 
 
 class registered:
-    """Let `live_run` find the run during the body."""
+    """Let `live_run` find the run during the ``with`` block."""
 
     __slots__ = ("_key", "_run")
 

@@ -1,4 +1,4 @@
-"""Handoffs requested during the last step of a run, done after the run."""
+"""Serves handoffs that were requested during the last step of a run, after the run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _log = logging.getLogger("ekiden.runtime")
 
 
 async def serve_late_requests(run: RunState) -> None:
-    """Serve a handoff request after the end of the run; another process runs the target.
+    """Serve a handoff request after the end of the run. Another process then runs the target.
 
-    The requester may serve it first, or may be gone. If this process cannot serve it, the next
-    owner of the session does.
+    The process of the requester may serve the request first, or may have died. If this process
+    cannot serve the request, the next owner of the session serves it.
     """
     try:
         for document in await requests_of(run.store, run.session_id):

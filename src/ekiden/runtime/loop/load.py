@@ -46,7 +46,7 @@ async def first_step(
     hold: Hold | None,
     release: bool = False,
 ) -> RunState:
-    """Start a run and store its message; with `release` another process takes the run's steps."""
+    """Start a run and store its message. With `release`, another process runs the steps."""
     if options.waits_for_pending_work and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
     holder = row.agent or options.entry.name
@@ -284,7 +284,7 @@ async def _events(
 
 
 async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunState:
-    """The last run of a session that another process ended, read-only.
+    """The last run of a session, which another process ended. The run is read-only.
 
     The output of an agent without a model is the text of its answer.
     """
@@ -329,7 +329,7 @@ async def opened_for_handoff(
     hold: Hold | None,
     source: str = "",
 ) -> RunState:
-    """The unfinished run, or a new run without a message; nothing is stored yet.
+    """The unfinished run, or a new run without a message. This call stores nothing.
 
     A session without an agent gets the agent `source`, if the team has it.
     """
@@ -350,8 +350,8 @@ async def opened_for_handoff(
 async def opened_live(options: RunOptions, store: Store, claim: Claim, row: SessionRow) -> RunState:
     """The run of a live session, which no other process can resume.
 
-    Handoffs that waited for approval when an earlier connection was closed are given up, and this
-    is stored.
+    Handoffs that still waited for approval when an earlier connection was closed are recorded as
+    given up.
     """
     run = await _without_message(options, store, claim, row, options.find(row.agent), hold=None)
     run.begin()

@@ -1,1 +1,1 @@
-"""Questions to other agents and to people: asked, waited for, answered or withdrawn."""
+"""Questions to other agents and to people: how they are asked, awaited, answered and withdrawn."""

@@ -1,5 +1,4 @@
-"""Collects the answers to the run's questions, and gives the answer that the session was opened
-for."""
+"""Collects the answers to the run's questions, and answers the question that opened the session."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ _ENDS_ASKER = "ends_asker"
 
 
 async def collect_answers(run: RunState) -> bool:
-    """Store new answers for the waiting code, and return whether there were any."""
+    """Store new answers for the waiting code, and return whether there were new answers."""
     waited = list(run.cursor.questions.open)
     if not await note_answers(run):
         return False
@@ -55,9 +54,10 @@ async def collect_answers(run: RunState) -> bool:
 
 
 async def note_answers(run: RunState) -> bool:
-    """Record new answers, and return whether there were any. The caller commits them.
+    """Record new answers, and return whether there were new answers. The caller commits them.
 
-    After the first good answer to a group of questions, the others of the group are withdrawn.
+    After the first successful answer to a group of questions, the other questions of the group are
+    withdrawn.
     """
     await run.see_wakes()
     messages = await _messages(run)
@@ -271,8 +271,8 @@ def _is_limit_of_asker(run: RunState, over: OutOfBudget) -> bool:
 
 
 def give_answer(run: RunState, outcome: Outcome) -> None:
-    """Answer the question that opened the session, if one did, with the outcome; the caller commits
-    it."""
+    """If a question opened the session, answer it with the outcome. The caller commits the
+    answer."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None:
         return

@@ -1,9 +1,10 @@
 """Withdraws questions whose answers are no longer needed, and stops the work on them.
 
 A question to an agent is withdrawn by a commit of the asking session. The same commit wakes the
-asked session, so that it ends itself when it runs next, even if a process dies in between. If no
-process runs it, it is ended at once. Questions to people are withdrawn just before the commit: if
-the process dies in between, a run that still needs the answer asks again.
+asked session. So the asked session ends when it runs next, even if a process dies in the meantime.
+If no process runs the asked session, it is ended at once. Questions to people are withdrawn just
+before the commit. If the process dies between withdrawal and commit, a run that still needs the
+answer asks again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from ekiden.storage.base import (
 from ekiden.storage.timers import Timer, timer_removal
 
 STOPS = "run.stops"
-"""The collection of stop requests; keys are session ids."""
+"""The collection of stop requests. The keys are session ids."""
 _PAGE = 100
 
 
@@ -52,19 +53,19 @@ class StopRequest:
     session_id: str
     run: int
     answers: str | None = None
-    """The withdrawn question: the session then ends for good. `None` if the session can be
-    resumed."""
+    """The id of the withdrawn question, after which the session ends for good. `None` if the
+    session can be resumed."""
     version: int = 0
 
     def is_about(self, row: SessionRow) -> bool:
-        """Whether the run is the session's last run, and has not ended."""
+        """Whether the request concerns the session's last run, and this run has not ended."""
         return run_number(row) == self.run and row.status != "idle"
 
 
 async def ask_to_stop(
     store: DocumentStore, session_id: str, run: int, *, answers: str | None = None
 ) -> None:
-    """Store a stop request; it replaces an earlier one."""
+    """Store a stop request. It replaces an earlier request for the session."""
     body = {"run": run, "answers": answers}
     write = DocumentWrite(collection=STOPS, key=session_id, body=body)
     await store.write_documents([write])
@@ -77,7 +78,7 @@ async def take_back(store: DocumentStore, session_id: str) -> None:
 
 
 async def stop_requests(store: DocumentStore, *, after: str = "") -> Sequence[StopRequest]:
-    """A page of the requests, by session, after the session `after`."""
+    """A page of the stop requests, sorted by session id, with ids after `after`."""
     found = await store.list_documents(STOPS, after=after, limit=_PAGE)
     return [
         StopRequest(
@@ -104,7 +105,7 @@ _NOT_NEEDED = "the run does not wait any more"
 
 
 async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
-    """Withdraw all open questions of the run; the caller commits it.
+    """Withdraw all open questions of the run. The caller commits the withdrawal.
 
     With `keeps_answers`, answers that people already gave are kept for a resumed run.
     """
@@ -120,8 +121,9 @@ async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> N
 
 
 async def suspend_questions(run: RunState) -> None:
-    """Keep the questions to sessions of a run that is out of budget, and withdraw the others; the
-    caller commits it. The asked sessions resume when the run does."""
+    """For a run that is out of budget, keep the questions to sessions, and withdraw all other
+    questions. The caller commits the withdrawal. The asked sessions resume together with the
+    run."""
     questions = run.cursor.questions.open
     run.cursor.questions.open = {
         key: each for key, each in questions.items() if each.session is not None
@@ -138,9 +140,9 @@ async def suspend_questions(run: RunState) -> None:
 async def withdraw(
     run: RunState, questions: Mapping[str, OpenQuestion], *, by: str
 ) -> dict[str, OpenQuestion]:
-    """Withdraw these questions of agent `by`; the caller commits it.
+    """Withdraw these questions of agent `by`. The caller commits the withdrawal.
 
-    Returns those that people answered before.
+    Returns the questions that people had already answered.
     """
     answered: dict[str, OpenQuestion] = {}
     for key, question in questions.items():
@@ -154,7 +156,7 @@ async def withdraw(
 
 
 def withdraw_query(run: RunState, question: OpenQuestion) -> None:
-    """Withdraw the question to this agent; the caller commits it."""
+    """Withdraw the question to this agent. The caller commits the withdrawal."""
     side = run.side_writes
     side.settles.append(MessageSettle(key=question.id, state="cancelled"))
     side.documents.append(timer_end(question))
@@ -172,7 +174,7 @@ def timer_end(question: OpenQuestion) -> DocumentWrite:
 
 
 def is_withdrawn_by_run(item: InboxItem) -> bool:
-    """Whether the asking run withdrew the item, and not a person."""
+    """Whether the asking run withdrew the item. `False` if a person withdrew the item."""
     return item.status == "cancelled" and item.reason == _NOT_NEEDED
 
 
@@ -186,7 +188,7 @@ async def is_withdrawn(run: RunState) -> bool:
 
 
 async def is_given_up(run: RunState) -> bool:
-    """Whether the session answers a question, and the asking run does not wait for the answer."""
+    """Whether the session answers a question, but the asking run no longer waits for the answer."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None:
         return False
@@ -210,9 +212,10 @@ async def abandon(
 ) -> None:
     """End this session, whose answer is no longer needed, if no process runs it.
 
-    With `only_ready` only if it does not wait itself, with `only_fresh` only if it has not started.
-    A running session is not changed; with `insist`, its worker is asked to stop. The session ends
-    when it runs next; an answer that it gives before that is stored as late.
+    With `only_ready`, a session that waits itself is not ended. With `only_fresh`, a session that
+    has started is not ended. A running session is not changed; with `insist`, its worker is asked
+    to stop. The session ends when it runs next. An answer that it gives before is stored as a late
+    answer.
     """
     with suppress(SessionError, StoreError):
         try:

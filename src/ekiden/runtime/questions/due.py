@@ -1,6 +1,6 @@
 """Handles due timers: timeouts of questions, deadlines and escalations of inbox items.
 
-Every waiting process may call this at any time; each timer is handled by one process.
+Every waiting process may call these functions at any time. Each timer is handled by one process.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
 
 
 async def restart_timeouts(run: RunState) -> None:
-    """Restart the timeouts of all sessions that wait for this run, directly or not, because the run
-    no longer waits for a person; the caller commits it."""
+    """Restart the timeouts of all sessions that wait for this run, directly or through other
+    sessions. The reason is that the run no longer waits for a person. The caller commits the
+    change."""
     questions = run.cursor.questions
     before_us, questions.person_us = questions.person_us, await run.store.now_us()
     for timer in await _timers_of_askers(run.store, run.meta, questions.person_us, before_us):
@@ -150,7 +151,8 @@ async def _timers_of_askers(
 
 
 def later_timer_end(message: StoredMessage, decided_us: int) -> DocumentWrite:
-    """The write that removes the timer of a question whose timeout restarted at a decision."""
+    """The write that removes the timer of a question whose timeout restarted when a person
+    decided."""
     return timer_removal(_later_timer(message, decided_us))
 
 

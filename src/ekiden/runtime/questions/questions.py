@@ -39,14 +39,15 @@ if TYPE_CHECKING:
 
 
 class Suspended(BaseException):
-    """The code waits for an answer. It is left, and runs again when the answer comes.
+    """Raised to leave code that waits for an answer. The code runs again when the answer comes.
 
-    Not an `Exception`, so that user code with ``except Exception`` does not catch it.
+    This class is no `Exception`, so that user code with ``except Exception`` does not catch it.
     """
 
 
 def is_suspended(exc: BaseException) -> bool:
-    """Whether `exc` only means that code waits. A task group wraps `Suspended` in a group."""
+    """Whether `exc` only means that code waits. A task group wraps `Suspended` in an exception
+    group."""
     if isinstance(exc, BaseExceptionGroup):
         _, others = exc.split(Suspended)
         return others is None
@@ -55,11 +56,13 @@ def is_suspended(exc: BaseException) -> bool:
 
 QUERY_TIMER = "query"
 FOR_EVER_S = 3.2e9
-"""The lease of a question in the mailbox: only the session opened for it may answer it."""
+"""The lease of a question in the mailbox. Only the session that was opened for the question may
+answer it."""
 
 
 class CodeQuestions:
-    """The questions of one piece of code. They are known by their order."""
+    """The questions of one piece of code. A question is identified by its position in their
+    order."""
 
     __slots__ = ("_asked", "_in_progress", "_run", "_step", "_task", "_told")
 
@@ -71,8 +74,8 @@ class CodeQuestions:
         task: str | None = None,
         in_progress: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`in_progress` is entered while a question is prepared. Suspending the code waits for it,
-        so that concurrent questions of the code are asked in one commit."""
+        """`in_progress` is a context that is open while a question is prepared. The code is
+        suspended only after it is closed, so that concurrent questions are asked in one commit."""
         self._run = run
         self._step = step
         self._task = task or run.task_id
@@ -82,7 +85,7 @@ class CodeQuestions:
         self._in_progress = in_progress
 
     async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
-        """The stored answers. Raises `Suspended` while some are missing."""
+        """Return the stored answers. Raises `Suspended` while an answer is missing."""
         if not questions:
             raise UserError("nothing was asked: the list of questions is empty")
         keys = [self._next_key() for _ in questions]
@@ -145,7 +148,7 @@ class CodeQuestions:
         run.remember(key, True)
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """A person's decision. Raises `Suspended` until there is one."""
+        """Return a person's decision. Raises `Suspended` until a person has decided."""
         run = self._run
         key = self._next_key()
         if key not in run.memo and key not in run.cursor.questions.open:
@@ -172,7 +175,7 @@ class CodeQuestions:
     async def follow(self, items: Sequence[str]) -> None:
         """Wait until one of these inbox items, which another session posted, is closed.
 
-        Raises `Suspended` until then. People see each item once: nothing is added to the inbox.
+        Raises `Suspended` until then. This adds no item to the inbox, so people see each item once.
         """
         run = self._run
         keys = {f"{self._step}.q.{item}": item for item in items}
@@ -205,7 +208,7 @@ class CodeQuestions:
         self._check_depth(question.agent)
 
     def put(self, key: str, question: Ask, *, now_us: int) -> None:
-        """Ask an agent of the team, with the commit that suspends the step."""
+        """Ask an agent of the team. The question is stored in the commit that suspends the step."""
         self._post(key, question, wait_node(question.agent, self._task), None, now_us)
 
     def _post(
@@ -370,7 +373,7 @@ def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
 
 
 def own_priority(run: RunState, priority: int) -> int:
-    """The priority of a question: its own, or else the session's."""
+    """The priority of a question. The default is the priority of the session."""
     return run.priority if priority == NORMAL else priority
 
 
@@ -380,7 +383,7 @@ def deadline(now_us: int, seconds: float | None) -> int | None:
 
 
 def post(run: RunState, key: str, item: InboxItem) -> None:
-    """Ask people with the next commit; step `key` gets their answer."""
+    """Ask people with the next commit. The step with this `key` gets their answer."""
     if not run.is_reachable:
         raise UserError(
             "a question to people cannot be answered: this run is kept in memory only; give it "
@@ -416,8 +419,8 @@ def posted_details(item: InboxItem) -> dict[str, Any]:
 
 
 def decided(run: RunState, key: str) -> InboxAnswer:
-    """The stored answer of a person. Raises `Suspended` while there is none, and `InboxItemClosed`
-    if the item was closed without an answer."""
+    """Return the stored answer of a person. Raises `Suspended` while there is no answer, and
+    `InboxItemClosed` if the item was closed without an answer."""
     stored = run.memo.get(key)
     if stored is None:
         raise Suspended
@@ -428,11 +431,12 @@ def decided(run: RunState, key: str) -> InboxAnswer:
 
 
 PAUSES = "pauses"
-"""The queue of pauses: messages that no process answers."""
+"""The queue of pauses. A pause is a message that no process answers."""
 
 
 def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
-    """Pause with the next commit: step `key` gets its result after these seconds.
+    """Begin a pause with the next commit. The step with this `key` gets its result after these
+    seconds.
 
     A pause is a query that no process answers, so it always ends with its timeout.
     """
@@ -461,14 +465,14 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
 
 
 async def pauses(store: QueueStore) -> bool:
-    """Whether any session pauses, and so will continue by itself."""
+    """Whether a session pauses. Such a session continues by itself."""
     return await store.queue_depth(PAUSES) > 0
 
 
 # The inbox as runs use it: new items are stored with the steps of the run.
 
 SEEN = "seen"
-"""The answer to an item that only informs."""
+"""The answer to an item that only informs people."""
 _OWN_FIELDS = ("kind", "from", "subject", "reason", "role")
 _MAX_SUBJECT = 500
 
@@ -488,9 +492,9 @@ def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
 
 
 async def tell_people(run: RunState, case: dict[str, Any]) -> None:
-    """Inform people with an item that no run waits for; the caller commits it.
+    """Inform people with an item that no run waits for. The caller commits the item.
 
-    `case` has the item's kind, sender, subject, and the further details of the event.
+    `case` has the item's kind, sender and subject, and further details for the event.
     """
     if run.is_reachable:
         context = {name: value for name, value in case.items() if name not in _OWN_FIELDS}

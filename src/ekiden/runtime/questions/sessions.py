@@ -1,4 +1,4 @@
-"""Makes the session in which an agent works on a question or a notice of another agent."""
+"""Creates the session in which an agent works on a question or a notice of another agent."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from ekiden.storage.base import NewSession, SessionOpening
 from ekiden.storage.records import NORMAL
 
 ANSWERS = "answers"
-"""Key of a session's meta: the id of the message that its outcome answers."""
+"""The key in a session's meta with the id of the message that the session's outcome answers."""
 OWN_LIMITS = "own_limits"
-"""Key of a session's meta: the limits that the question sets, by name."""
+"""The key in a session's meta with the limits that the question sets, by name."""
 FIXED_LIMITS = "fixed_limits"
-"""Key of a session's meta: the limits of the asking run that a resume cannot raise."""
+"""The key in a session's meta with the limits of the asking run that a resume cannot raise."""
 _MAX_TITLE = 120
 
 
 def question_session(run: RunState, message: AgentMessage, question: Ask) -> SessionOpening:
-    """A session of the asked agent; its outcome is the answer.
+    """Create a session of the asked agent. The outcome of this session is the answer.
 
-    It has the priority of the question, or else of the asking session. It shares what the run has
-    left with other sessions that the run asks, and has the limits of the question.
+    The session has the priority of the question, or by default that of the asking session. It has
+    the limits of the question. All sessions that the run asks share the rest of the run's own
+    limits.
     """
     meta = {**_meta(run, message), ANSWERS: message.id}
     shared_budgets = open_shared_budgets(run)
@@ -58,7 +59,7 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
 
 
 def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
-    """A session of the agent that gets a notice."""
+    """Create a session of the agent that gets a notice."""
     return session_for(
         message,
         session_id=new_id("told"),
@@ -80,10 +81,10 @@ def session_for(
     budget: dict[str, float] | None = None,
     is_private: bool = False,
 ) -> SessionOpening:
-    """A ready session of the message's recipient, which begins with the message.
+    """Create a ready session of the message's recipient, which begins with the message.
 
     Without `words`, the text of the message is made from its fields. The default of `priority` is
-    the message's. With `is_private` no trace shows the content.
+    the priority of the message. With `is_private`, no trace shows the content.
     """
     assert message.to_agent is not None
     received = {"from": message.from_agent, "reason": message.subject}
@@ -120,7 +121,8 @@ def session_for(
 
 
 def bus_session_id(queue: str, message_id: str) -> str:
-    """The id of the session for a message from the bus; the same for each delivery."""
+    """The id of the session for a message from the bus. Each delivery of the message gives the same
+    id."""
     digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
     return f"bus_{digest.hexdigest()}"
 

@@ -1,1 +1,1 @@
-"""A run in memory and in the store: its parts, what a step notes of them, and the commit."""
+"""A run in memory and in the store: its parts, the records of a step, and the commit."""

@@ -24,7 +24,7 @@ MODEL = Actor(kind="model")
 PASSED = ("reason", "summary", "context", "payload", "priority", "metadata")
 """The names of the data that a handoff passes to its target."""
 PASSED_BY_MODELS = PASSED[:3]
-"""The part of it that a model can give."""
+"""The names of the data that a model can pass."""
 _TEXT_LIMIT = 20_000
 """The maximum number of characters of each text that a model passes."""
 
@@ -34,9 +34,9 @@ class Additions:
     """The items, variables and agents that a requester adds to the task with the handoff."""
 
     items: tuple[Item, ...] = ()
-    """Appended to the conversation."""
+    """Items to append to the conversation."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """Set in the session."""
+    """Variables to set in the session."""
     chain: tuple[str, ...] = ()
     """Agents that had the task before, according to the requester."""
 
@@ -46,67 +46,70 @@ NO_ADDITIONS = Additions()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Attempt:
-    """One attempt at a handoff. The controller decides it and records the result."""
+    """One attempt at a handoff. The controller makes or refuses the handoff, and records the
+    result."""
 
     edge: Handoff[Any, Any]
     arguments: str = ""
-    """The passed data as JSON text: reason, summary, context, or the fields of the edge's
-    schema."""
+    """The passed data as JSON text: reason, summary and context, or the fields of the schema of the
+    declared handoff."""
     call: Item | None = None
     """The model's tool call, which needs an output; `None` if no model requested the handoff."""
     by: Actor = MODEL
     why: dict[str, Any] | None = None
-    """The reason why a trigger fired; `None` if no trigger did."""
+    """The reason why a trigger fired; `None` if no trigger fired."""
     policy: PolicyName | None = None
-    """Overrides the policy of the edge."""
+    """A policy that overrides the policy of the declared handoff."""
     timeout_s: float | None = None
     requested: list[str] | None = None
     """The targets of all handoffs that the model called, if it called several."""
     request: str | None = None
     """The id of the stored request."""
     began_us: int | None = None
-    """The time of the request, if it was requested earlier."""
+    """The time of the request, if the handoff was requested earlier, in microseconds."""
     begins_run: bool = False
-    """Whether the handoff starts a run, because no message did."""
+    """Whether the handoff starts a run, because no message started one."""
     payload: Any = None
-    """JSON for the target."""
+    """Further data for the target, as JSON."""
     priority: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The requester's own metadata."""
+    """Metadata that the requester passed."""
     additions: Additions = NO_ADDITIONS
     source: str = ""
-    """The source that the requester named. Empty: the agent that has the session."""
+    """The source that the requester named. If empty, the source is the agent that has the
+    session."""
     writes: Sequence[DocumentWrite] = ()
     """Document writes in the transaction that makes or refuses the handoff."""
     place: int | None = None
     """The index, in the source's `handoffs`, of the trigger that fired."""
     capabilities: tuple[str, ...] = ()
-    """Capabilities that the target must have, in addition to those that the edge requires."""
+    """Capabilities that the target must have, in addition to those that the declared handoff
+    requires."""
     condition: str = ""
-    """A condition that must hold, in addition to the edge's condition."""
+    """A condition that must be true, in addition to the condition of the declared handoff."""
     findings: Sequence[GuardrailFinding] = ()
     """The findings of handoff guardrails."""
     before: VariablesNow | None = None
     """The variables before the additions; `None` without additions."""
     is_plain: bool = False
-    """Whether no user code runs before the transfer: a refusal then has nothing to undo."""
+    """Whether no user code runs before the transfer. If so, a refusal has nothing to undo."""
     is_call_stored: bool = True
     """Whether the conversation already contains the call."""
     prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None
-    """Called with the target and the passed data after all checks. If the function raises an
-    exception, the handoff is refused."""
+    """A function that is called with the target and the passed data after all checks. If the
+    function raises an exception, the handoff is refused."""
     answer: str = ""
-    """The output of the call, once there is one."""
+    """The output of the model's call. Empty until it is known."""
     failure: Exception | None = None
-    """The reason of the refusal; `None` if there was none."""
+    """The reason of the refusal; `None` if the handoff was not refused."""
     life: Lifecycle = field(default_factory=Lifecycle)
     id: str = ""
 
     def begin(self, run: RunState) -> None:
         """Give the attempt its id. From now on its result will be recorded.
 
-        An attempt that was interrupted before its decision is already recorded. It keeps its id and
-        continues.
+        An attempt that was interrupted before its decision is already recorded. Such an attempt
+        keeps its id and continues.
         """
         cursor = run.cursor
         for tried in cursor.handoffs.tried:
@@ -130,8 +133,8 @@ class Attempt:
     def question(self) -> str:
         """The last part of the step key under which people are asked about the handoff.
 
-        It identifies the handoff within its turn, and changes with the target and the arguments: an
-        approval applies to exactly what the person saw.
+        This part identifies the handoff within its turn. It changes with the target and the
+        arguments, so an approval applies only to the handoff that the person saw.
         """
         return self._question(self.id.rpartition(".")[2])
 
@@ -150,7 +153,8 @@ class Attempt:
         return self.request is not None and not self.writes
 
     def passed_data(self, source: str) -> dict[str, Any]:
-        """The data for the target. Not cached: a person or a callback may change the arguments."""
+        """The data for the target. It is not cached, because a person or a callback may change the
+        arguments."""
         data = received(source, self.arguments)
         if self.payload is not None:
             data["payload"] = self.payload
@@ -161,29 +165,31 @@ class Attempt:
         return data
 
     def recorded_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of the passed data for the event: only the reason if a model's call, which is
-        also an event, has the rest."""
+        """The part of the passed data that the event records. If the event of the model's call has
+        all data, this is only the reason."""
         names = ("reason",) if self.call is not None else PASSED
         return {name: data[name] for name in names if name in data}
 
     def answered(self, output: Item) -> tuple[Item, ...]:
-        """The items of the event: the call's output, preceded by the call if it is not stored."""
+        """The items of the event: the call's output, preceded by the call if the call is not
+        stored."""
         self.answer = output["output"]
         return (output,) if self.call is None or self.is_call_stored else (self.call, output)
 
     def validate(self) -> None:
-        """Note that the checks begin."""
+        """Record that the checks begin."""
         if self.life.status == "initiated":
             self.life.move("validating")
 
     @property
     def effective_policy(self) -> PolicyName:
-        """The policy of the request, or else of the edge."""
+        """The policy of the request, or by default of the declared handoff."""
         return self.policy or self.edge.terms.policy
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the edge's condition must hold: a request cannot override this policy."""
+        """Whether the condition of the declared handoff must be true. A request cannot override
+        this policy."""
         return "conditional" in (self.policy, self.edge.terms.policy)
 
     def needs_acceptance(self, target: Agent[Any]) -> bool:
@@ -200,11 +206,11 @@ class Attempt:
 
     @property
     def target_name(self) -> str:
-        """The name of the target; empty if the edge chooses it later."""
+        """The name of the target. Empty if the declared handoff chooses the target later."""
         return self.edge.agent_name
 
     def details(self, source: str, target: str) -> dict[str, Any]:
-        """Details for the event; defaults are left out."""
+        """The details for the event. Defaults are left out."""
         details: dict[str, Any] = {
             "id": self.id,
             "from": source,
@@ -239,7 +245,7 @@ class Attempt:
         view: Sequence[Item] | None = None,
     ) -> HandoffRequest:
         """The request for the target's `accepts` and for guardrails. `view` is the conversation in
-        it, by default the source's."""
+        the request, by default the conversation that the source sees."""
         cursor = run.cursor
         now_us = run.config.clock.now_us()
         return HandoffRequest(
@@ -275,7 +281,7 @@ GIVEN_UP = "the approval is not awaited any more: the run continued without it, 
 
 
 def announce(run: RunState, attempt: Attempt, data: Mapping[str, Any]) -> None:
-    """Record the attempt with the next commit, whether the step waits or continues."""
+    """Record the attempt with the next commit, even if the step then waits."""
     number, source, target = run.cursor.handoffs.count, run.agent.name, attempt.target_name
     tried = TriedHandoff(run.step_key(attempt.question), attempt.id, source, target)
     details = {**attempt.details(source, target), **attempt.recorded_data(data)}
@@ -290,7 +296,7 @@ def announce(run: RunState, attempt: Attempt, data: Mapping[str, Any]) -> None:
 
 
 def give_up_tried(run: RunState) -> None:
-    """Give up undecided attempts of models and triggers; the caller commits it.
+    """Give up undecided attempts of models and triggers. The caller commits this.
 
     Attempts with a stored request stay open.
     """

@@ -1,4 +1,5 @@
-"""The limits of a run: of the run, of its agents, of handoffs, and shared with other sessions."""
+"""The limits of a run, of its agents and of its handoffs, and limits that the run shares with other
+sessions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class UnknownPrice(UserError):
 
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
-    """The limits of a handoff with this `budget`, which begins now; never higher than before."""
+    """The limits after a handoff with this `budget`, which begins now. No limit gets higher."""
     left = dict(run.cursor.budget.narrowed)
     for name, used in _used(run).items():
         allowed: float | None = getattr(budget, name)
@@ -39,8 +40,8 @@ def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
 
 
 def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
-    """The reached limit in the terms in which it was declared: the budget of a handoff or of an
-    agent counts from its own start, not from the start of the run."""
+    """The reached limit as it was declared. The budget of a handoff or of an agent counts from its
+    own start, and not from the start of the run."""
     if over.scope != "run":
         return over
     limit: float | None = None
@@ -72,7 +73,7 @@ def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
     """Whether the limit that applies now is a budget of a handoff or agent, and not the limit of a
     whole run.
 
-    With `is_own`, a budget that the run inherited from the run that asked it counts as well.
+    With `is_own`, a budget that the run inherited from the asking run also counts as a budget.
     """
     now = allowed(run, limit)
     if now is None or now == getattr(run.config.limits, limit):
@@ -100,7 +101,7 @@ def _own_allowed(run: Recording, limit: LimitName) -> float | None:
 
 
 def left_of(run: Recording) -> dict[str, float]:
-    """The rest of each limit that applies now."""
+    """The amounts that are left of the limits that apply now."""
     found: dict[str, float] = {}
     for name, used in _used(run).items():
         limit = allowed(run, name)
@@ -115,7 +116,8 @@ def _used(run: Recording) -> dict[LimitName, float]:
 
 
 def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict[str, float]:
-    """The limits of a session that the run opens: `own`, but no more than the run has left."""
+    """The limits of a session that the run opens: the limits `own`, reduced to the rest of the
+    run's limits."""
     budget = left_of(run)
     for name, wanted in own_limits(own, max_turns).items():
         budget[name] = min(wanted, budget.get(name, wanted))
@@ -140,7 +142,8 @@ def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None
 
 
 def own_left(run: Recording) -> OutOfBudget | None:
-    """The first limit of the active agent's own budget that is reached; `None` if none is."""
+    """The first limit of the active agent's own budget that is reached; `None` if no limit is
+    reached."""
     budget = run.agent.budget
     if budget is None:
         return None
@@ -158,7 +161,7 @@ def own_left(run: Recording) -> OutOfBudget | None:
 
 
 def own_seconds_left(run: Recording) -> float:
-    """The seconds that the active agent has left; its own time must be limited."""
+    """The seconds that the active agent has left. The agent's own budget must limit the time."""
     budget = run.agent.budget
     assert budget is not None
     assert budget.seconds is not None
@@ -167,7 +170,7 @@ def own_seconds_left(run: Recording) -> float:
 
 
 SHARED_BUDGETS = "purses"
-"""Key of a session's meta: the ids of its shared budgets, the innermost last."""
+"""The key in a session's meta with the ids of its shared budgets, the innermost last."""
 _OF_RUN = "run"
 _SHORTEST_ANSWER = 1_024
 """The minimum number of tokens that every answer may have."""
@@ -184,7 +187,8 @@ _SPARE_S = 30.0
 
 
 class Spent(Exception):
-    """Nothing is left for another model call. An expected ending, which `advance` stores."""
+    """A budget has nothing left for another model call. `advance` stores this as a normal
+    outcome."""
 
     def __init__(self, over: OutOfBudget) -> None:
         super().__init__(over.limit)
@@ -308,7 +312,7 @@ async def let_go(run: Recording) -> None:
 
 
 async def empty(run: Recording) -> None:
-    """Remove the shared budgets of a run that ends or stops; the caller commits it.
+    """Remove the shared budgets of a run that ends or stops. The caller commits this.
 
     The spending is counted in the run's usage. A resumed run starts new shared budgets.
     """

@@ -1,4 +1,4 @@
-"""Calls of user code, which may be sync or async; and compensations, which undo side effects."""
+"""Calls of user code, which may be sync or async, and compensations, which undo side effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 async def settled(value: Any) -> Any:
-    """`value`, awaited if it is awaitable."""
+    """Return `value`, or its result if it is awaitable."""
     if inspect.isawaitable(value):
         return await value
     return value
@@ -30,9 +30,10 @@ async def settled(value: Any) -> Any:
 async def to_the_end(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
     """Await `work` to its end, even if this task is cancelled meanwhile.
 
-    Returns the result and the cancellation, which the caller must raise. If `work` fails, its
-    exception is raised, or, if this task was cancelled, the cancellation with the exception as its
-    cause. Pass a future if possible: a coroutine needs a task, which takes ten times as long.
+    Returns the result, and the cancellation, which the caller must raise. If `work` fails, its
+    exception is raised. If this task was also cancelled, the cancellation is raised, with that
+    exception as its cause. Pass a future if possible, because a coroutine needs a task, which takes
+    ten times as long.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -54,7 +55,8 @@ def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
 
 
 async def both(first: Awaitable[None] | None, second: Awaitable[None] | None) -> None:
-    """Await both hooks concurrently, or the only one. The failure of one cancels the other."""
+    """Await two hooks concurrently. One of them may be missing. If a hook fails, the other is
+    cancelled."""
     if first is None:
         if second is not None:
             await second
@@ -98,7 +100,8 @@ class Registrar(Protocol):
 
 
 class Registration:
-    """A compensation. It is stored with the step, or at once if it is awaited."""
+    """A registered compensation. It is stored with the step, or at once if the caller awaits this
+    object."""
 
     __slots__ = ("_run",)
 
@@ -115,7 +118,8 @@ class Registration:
 def register(
     run: Registrar, function: Callable[..., Any], *, key: str, arguments: Any
 ) -> Awaitable[None]:
-    """Register `function` for the open handoff. A key that is already registered is ignored."""
+    """Register `function` as a compensation for the open handoff. If the key is already registered,
+    nothing changes."""
     if not callable(function):
         raise UserError(f"on_rollback needs a function, not {type(function).__name__}")
     if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
@@ -145,7 +149,7 @@ def register(
 
 
 def forget(pending: PendingHandoff) -> None:
-    """Drop the functions kept for a settled handoff."""
+    """Drop the functions that are kept for a settled handoff."""
     for each in pending.compensations:
         _functions.pop((pending.id, each.key), None)
 
@@ -170,7 +174,7 @@ def function_of(pending: PendingHandoff, each: Compensation) -> Callable[..., An
 
 
 def takes_rollback(function: Callable[..., Any]) -> bool:
-    """Whether the function takes a `Rollback`. Raises `UserError` if it takes anything else."""
+    """Whether the function takes a `Rollback`. Raises `UserError` if it takes other arguments."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # a function in C without a signature

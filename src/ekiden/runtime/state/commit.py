@@ -1,4 +1,4 @@
-"""Stores what a step recorded as one transaction, or discards it."""
+"""Stores the records of a step in one transaction, or discards them."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Committing(Recording):
     before: SessionRow | None
     """The session's row, until a handoff starts the run. `None` once the run has started."""
     broken: BaseException | None
-    """Why a commit in the middle of a step failed. Its outcome is unknown, so nothing more is
-    stored under this claim, even if a tool catches the error."""
+    """Why a commit in the middle of a step failed. The outcome of this commit is unknown. So
+    nothing more is stored under this claim, even if a tool catches the error."""
     created_at_us: int
     """The store's time at which the session was created."""
     day: DaySpending | None
@@ -87,7 +87,7 @@ class Committing(Recording):
     is_free: bool
     """Whether the session was released, so that other processes may own it now."""
     is_watched: bool
-    """Whether events may have observers during the run: then each commit computes hashes."""
+    """Whether events may have observers during the run. If so, each commit computes hashes."""
     meta: Mapping[str, Any]
     outbox: Outbox
     status: SessionStatus
@@ -119,12 +119,12 @@ class Committing(Recording):
         return bool(self._pending or self._steps)
 
     async def see_wakes(self) -> None:
-        """Note all wakes so far as seen, before the session is suspended."""
+        """Mark all wake-ups so far as seen, before the session is suspended."""
         self._wakes = (await self.store.get(self.session_id)).wakes
 
     def ask_questions(self) -> None:
-        """Discard the step, except for its questions: the step's code runs again when they are
-        answered."""
+        """Discard the step except for its questions. When they are answered, the step's code runs
+        again."""
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
         was_started = self.cursor.progress.started
         self.discard()
@@ -136,7 +136,7 @@ class Committing(Recording):
             put()
 
     def discard(self) -> None:
-        """Drop everything that is not stored. Spent tokens and time still count."""
+        """Drop all records that are not stored. Spent tokens and time still count."""
         self._new_handoffs.clear()
         self._side_writes = NO_SIDE_WRITES
         self.shared_budgets.charged = None
@@ -174,7 +174,7 @@ class Committing(Recording):
     ) -> None:
         """Store the recorded events, the cursor and the active agent in one transaction.
 
-        If it fails, everything stays recorded, for another attempt or for `discard`.
+        If the commit fails, the records stay in memory, for another attempt or for `discard`.
         """
         if self.broken is not None:
             raise self.broken
@@ -247,7 +247,7 @@ class Committing(Recording):
             self._stored_cursor = cursor
 
     async def commit_step(self, key: str, value: Any) -> None:
-        """Store this one result now, without the rest of the current step."""
+        """Store only this result now, without the rest of the current step."""
         if self.broken is not None:
             raise self.broken
         async with self._committing:
@@ -263,7 +263,8 @@ class Committing(Recording):
     async def commit_checks(self) -> None:
         """Store the progress of input guardrails now, without the rest of the current step.
 
-        If a guardrail changed variables, this does nothing: the end of the step stores both.
+        If a guardrail changed variables, this call does nothing. The progress and the variables are
+        then stored at the end of the step.
         """
         if self.variables.changed:
             return
@@ -278,8 +279,8 @@ class Committing(Recording):
                 raise cancelled
 
     def keep_variables(self, pending: PendingHandoff, before: VariablesNow) -> None:
-        """If callbacks of a handoff changed variables, let a rollback restore the values from
-        `before`."""
+        """If callbacks of a handoff changed variables, make sure that a rollback restores the
+        values from `before`."""
         if not self.variables.changed:
             return
         if self.variables.own != before.own:

@@ -1,4 +1,4 @@
-"""The cursor: the position of a run, stored between two steps, in components."""
+"""The cursor, which is the position of a run between two steps. It consists of components."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class OpenQuestion:
     """The part of the other session's usage that the run has already counted."""
 
     def to_json(self) -> list[Any]:
-        """As a short list."""
+        """Return the question as a short list."""
         data = [
             self.kind, self.id, self.recipient, self.session, self.group, self.due_us, self.at_s
         ]  # fmt: skip
@@ -161,7 +161,7 @@ class QuestionState(Component):
     """The unanswered questions of the current turn, by the key of their step."""
     person_us: int = 0
     """The store's time of the last decision of a person for this run, or for a run that it asked.
-    The time-outs of runs that wait for this run start again at this time."""
+    The timeouts of runs that wait for this run start again at this time."""
     always: dict[Grant, str] = field(default_factory=dict)
     """The "always" approvals of the session, each with the person who gave it."""
 
@@ -183,11 +183,12 @@ class QuestionState(Component):
         return cls(_open_in(data), data.get("py", 0), always)
 
     def next_run(self) -> QuestionState:
-        """The questions of the next run: "always" approvals apply to the whole session."""
+        """The state for the next run. It keeps the "always" approvals, which apply to the whole
+        session."""
         return QuestionState(always=self.always)
 
     def keep_counts(self, counted: QuestionState) -> None:
-        """Take over the approvals in `counted`, for a run that has not started yet."""
+        """Take over the approvals from `counted`, for a run that has not started yet."""
         self.always = counted.always
 
     def settle(self) -> None:
@@ -250,16 +251,16 @@ class ConversationView(Component):
 
 @dataclass(slots=True)
 class GuardrailChecks(Component):
-    """The guardrail results of the active agent, since it got the run. Values are replaced, never
-    changed in place."""
+    """The guardrail results of the active agent since this agent got the run. Values are replaced,
+    and never changed in place."""
 
     checks: int = 0
-    """The progress of the input guardrails. 1: the guardrails that run before the model passed. 2:
-    all passed."""
+    """The progress of the input guardrails. With 1, all guardrails that run before the model have
+    passed. With 2, all input guardrails have passed."""
     found: Sequence[dict[str, Any]] = ()
     """Findings that are not in an event yet."""
     repairs: Mapping[str, int] = field(default_factory=lambda: _NO_REPAIRS)
-    """By output guardrail: how often the model had to repair its answer."""
+    """How often the model had to repair its answer, by output guardrail."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         if self.checks:
@@ -336,7 +337,8 @@ class Cursor:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cursor:
-        """The inverse of `to_json`. An empty mapping means a session without a run."""
+        """Create the cursor from the result of `to_json`. An empty mapping means a session without
+        a run."""
         if not data:
             return cls()
         return cls(
@@ -383,7 +385,8 @@ class Cursor:
     ) -> Cursor:
         """The cursor of the next run, which begins with event number `first`.
 
-        With `is_same_task` the run continues the task: no new message started it.
+        With `is_same_task`, the run continues the same task, because no new message started the
+        run.
         """
         return Cursor(
             progress=self.progress.next_run(first),
@@ -457,7 +460,7 @@ class Cursor:
         self.progress.next_agent(started=False)
 
     def roll_back(self, pending: PendingHandoff) -> None:
-        """Roll back the last open handoff: the source gets the run back."""
+        """Roll back the last open handoff, so that its source gets the run back."""
         self.view.roll_back(pending.base, pending.after)
         self.handoffs.roll_back(pending)
         self.guardrails.roll_back(pending.saved)

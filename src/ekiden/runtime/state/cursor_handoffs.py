@@ -1,4 +1,5 @@
-"""The handoffs in a cursor: chain of agents, open handoffs with their way back, and triggers."""
+"""The handoffs in a cursor: the chain of agents, open handoffs with their rollback data, and
+triggers."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ekiden.handoff.requests import TRIED, TriedHandoff, tried_in
 from ekiden.storage.base import SessionRow
 
 USER = "user"
-"""The first name in every chain."""
+"""The first name in every chain of agents, which stands for the user."""
 
 _LONGEST_ERROR = 200
 _MOST_ERRORS = 10
@@ -38,7 +39,7 @@ class Compensation:
     state: Literal["open", "done", "failed"] = "open"
 
     def to_json(self) -> list[Any]:
-        """As a short list."""
+        """Return the compensation as a short list."""
         return [self.key, self.function, self.arguments, self.agent, self.attempts, self.state]
 
 
@@ -57,8 +58,8 @@ class PendingHandoff:
     after: int
     received: Mapping[str, Any] | None
     depth: int = 0
-    """The length of the chain before the handoff. 0 in data of earlier versions: it then means the
-    present length minus 1."""
+    """The length of the chain before the handoff. In data of earlier versions it is 0, which means
+    the present length minus 1."""
     due_s: float | None = None
     """The deadline of the target, in seconds of work on the run."""
     since_s: float = 0.0
@@ -72,7 +73,7 @@ class PendingHandoff:
     since."""
     compensations: list[Compensation] = field(default_factory=list)
     failure: list[str] | None = None
-    """The code and the reason of the rollback, once it is decided."""
+    """The code and the reason of the rollback; `None` until a rollback is decided."""
     kept: list[int] = field(default_factory=list)
     """The numbers of people's messages since the handoff. A rollback keeps them in the
     conversation."""
@@ -98,7 +99,7 @@ class PendingHandoff:
 
     @classmethod
     def from_json(cls, data: list[Any]) -> PendingHandoff:
-        """The inverse of `to_json`. It also reads data of earlier versions."""
+        """Read the handoff from the result of `to_json`, also of earlier versions."""
         pending = cls(*data)
         pending.until_result = bool(pending.until_result)
         pending.saved = dict(pending.saved)
@@ -119,7 +120,7 @@ class PendingHandoff:
         return steps
 
     def mark(self, *, begins_run: bool = False, chain: Sequence[str] | None = None) -> None:
-        """Record that the handoff starts a run, and the chain that it replaces."""
+        """Record that the handoff starts a run, and the chain that this run replaces."""
         if begins_run:
             self.saved[_BEGINS_RUN] = True
         if chain is not None:
@@ -157,7 +158,7 @@ class Component:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """Read the component from a cursor's `data`."""
         raise NotImplementedError
 
     def save(self, saved: dict[str, Any]) -> None:
@@ -176,16 +177,16 @@ class HandoffState(Component):
     chain: list[str] = field(default_factory=list)
     """The agents that had the task since the last message, beginning with `user`."""
     open: list[PendingHandoff] = field(default_factory=list)
-    """The handoffs that are not confirmed yet, oldest first. The target of each is the source of
-    the next."""
+    """The handoffs that are not confirmed yet, oldest first. The target of each handoff is the
+    source of the next handoff."""
     received: Mapping[str, Any] | None = None
     """The data of the last handoff to the active agent: from, reason, summary, context."""
     tried: tuple[TriedHandoff, ...] = ()
-    """The handoffs that are recorded and not decided yet, for example because they wait for
+    """The handoffs that are recorded but not decided yet, for example because they wait for
     approval."""
     route: Mapping[str, Any] | None = None
-    """While a router has the run: the cause of the routing, and the router options of the
-    request."""
+    """The cause of the routing, and the router options of the request. Set while a router has the
+    run."""
     rollbacks: int = 0
     count: int = 0
     """The number of handoffs in the whole session. The ids of handoffs are made from it."""
@@ -195,9 +196,11 @@ class HandoffState(Component):
     """The time at which the active agent got the run, in seconds of work on the run."""
     work: int = 0
     """The number of results so far that another agent could use: successful tool calls and changed
-    variables. A return to an agent needs more `work` than at its last handoff."""
+    variables. If `work` has not grown since an agent handed over the task, a return to this agent
+    needs new data."""
     left: Mapping[str, int] = field(default_factory=lambda: _NO_WORK)
-    """By agent: the value of `work` when the agent handed the task over, if it was not 0."""
+    """The value of `work` when an agent last handed over the task, by agent. Values of 0 are left
+    out."""
     passed: Sequence[str] = ()
     """Digests of the data that was passed with returns to earlier agents."""
 
@@ -274,8 +277,8 @@ class HandoffState(Component):
     def next_run(self, agent: str, *, is_same_task: bool) -> HandoffState:
         """The state of the next run. The session's count of handoffs continues.
 
-        With `is_same_task`, no new message started the run: the chain and the counts of work also
-        continue.
+        With `is_same_task`, no new message started the run. Then the chain and the counts of work
+        also continue.
         """
         following = HandoffState(
             chain=[USER, agent], received=self.received, count=self.count, tools=self.tools
@@ -296,12 +299,12 @@ class HandoffState(Component):
         return self.open
 
     def keep_counts(self, counted: HandoffState) -> None:
-        """Take over the counts in `counted`, for a run that has not started yet."""
+        """Take over the counts from `counted`, for a run that has not started yet."""
         self.count, self.tried = counted.count, counted.tried
 
     def discard(self, discarded: HandoffState) -> None:
-        """Take over the compensations that a discarded step registered: its side effects happened,
-        and a rollback must compensate them."""
+        """Take over the compensations that a discarded step registered. The step's side effects
+        happened, so a rollback must compensate them."""
         registered = {each.id: each.compensations for each in discarded.open}
         for each in self.open:
             each.compensations = registered.get(each.id, each.compensations)
@@ -337,7 +340,7 @@ class HandoffState(Component):
             self.tools = tools
 
     def roll_back(self, pending: PendingHandoff) -> None:
-        """Roll back the last open handoff: the source gets the task back."""
+        """Roll back the last open handoff, so that its source gets the task back."""
         saved = pending.saved
         self.received = pending.received
         self.tools = saved.get("tools")
@@ -394,8 +397,8 @@ class HandoffState(Component):
 
 @dataclass(slots=True)
 class TriggerSigns(Component):
-    """The facts that the triggers of the active agent check. Values are replaced, never changed in
-    place."""
+    """The facts that the triggers of the active agent check. Values are replaced, and never changed
+    in place."""
 
     fired: Sequence[int] = ()
     """The indexes, in the active agent's `handoffs`, of the triggers that have fired since the
@@ -441,16 +444,16 @@ class TriggerSigns(Component):
         self.published = self.tool_errors = ()
 
     def note_fired(self, place: int) -> None:
-        """Note that the trigger with this index in the active agent's `handoffs` fired."""
+        """Record that the trigger with this index in the active agent's `handoffs` fired."""
         self.fired = [*self.fired, place]
 
     def note_published(self, name: str) -> None:
-        """Note that an event with this name was published."""
+        """Record that an event with this name was published."""
         if name not in self.published:
             self.published = [*self.published, name]
 
     def note_tool_error(self, error: str) -> None:
-        """Note the error of a tool; only the latest errors are kept."""
+        """Record the error of a tool. Only the latest errors are kept."""
         self.tool_errors = [*self.tool_errors[1 - _MOST_ERRORS :], error[:_LONGEST_ERROR]]
 
     @staticmethod

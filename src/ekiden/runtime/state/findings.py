@@ -97,8 +97,8 @@ def tell_findings(
 def record_failures(
     run: RunState, findings: Sequence[GuardrailFinding], *, undoes: int | None = None
 ) -> None:
-    """Record each failure and warning in its own event; the first of them also lists the passed
-    guardrails. The caller commits it.
+    """Record each failure and warning in its own event. The first event also lists the passed
+    guardrails. The caller commits the events.
 
     `undoes` is the number of an event that later runs must not see.
     """

@@ -30,8 +30,8 @@ _MOST_PAGES = 10
 class Hold:
     """The lease of a running session.
 
-    The loss of the lease cancels the current step and nothing else. A reader of the event stream
-    gets `LeaseLost` at the next event.
+    If the lease is lost, only the current step is cancelled. A reader of the event stream gets
+    `LeaseLost` at the next event.
     """
 
     __slots__ = ("_step", "claim", "lost", "may_interrupt", "on_request")
@@ -48,14 +48,14 @@ class Hold:
         self._step: asyncio.Task[object] | None = None
 
     def step(self, task: asyncio.Task[object]) -> Hold:
-        """For ``with lease.step(task):``, whose body waits for a step in `task`. Raises `LeaseLost`
-        if the lease is lost."""
+        """Used as ``with lease.step(task):``. The block waits for a step in `task`. Raises
+        `LeaseLost` if the lease is lost."""
         self.check()
         self._step = task
         return self
 
     def __enter__(self) -> None:
-        """Nothing to do: `step` has set the task."""
+        """Does nothing, because `step` has set the task."""
 
     def __exit__(
         self,
@@ -73,7 +73,7 @@ class Hold:
             raise LeaseLost(self.claim.session_id) from None
 
     def check(self) -> None:
-        """`LeaseLost` if the lease is lost."""
+        """Raise `LeaseLost` if the lease is lost."""
         if self.lost:
             raise LeaseLost(self.claim.session_id)
 
@@ -112,7 +112,7 @@ class LeaseKeeper:
 
     @contextmanager
     def hold(self, claim: Claim) -> Iterator[Hold]:
-        """Keep the lease while the body runs."""
+        """Keep the lease during the ``with`` block."""
         held = self._held[id(claim)] = Hold(claim)
         self._lose_older(held)
         if claim.lease_s / 3 < self._every_s:

@@ -1,9 +1,10 @@
-"""Ledgers of shared limits: the spending, and the reservations of model calls in progress.
+"""Ledgers of shared limits, with the spending and the reservations of model calls in progress.
 
-A ledger has a main document with the limits, a base and the reservations (`held`), and further
-documents with the spending since the base. A shared budget has one such document for each session,
-which is rewritten with each step. The ledger of a day, which all runs of a store share, has one for
-each step. These are written once, so any reader may add them to the base and remove them.
+A ledger has a main document with the limits, an earlier total of the spending (the base), and the
+reservations (`held`). Further documents have the spending since the base. A shared budget has one
+such document for each session, which is rewritten with each step. The ledger of a day, which all
+runs of a store share, has one such document for each step. A document of a step is written once, so
+any reader may add it to the base and remove it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SharedLimit:
     scope: LimitScope = "run"
 
     def over(self) -> OutOfBudget | None:
-        """The first limit that is reached; `None` if none is."""
+        """The first limit that is reached; `None` if no limit is reached."""
         for name in _DAILY:
             limit = self.limits.get(name)
             if limit is not None and self.spent[name] >= limit:
@@ -49,8 +50,8 @@ class SharedLimit:
         return None
 
     def has_room(self, key: str, wanted: Mapping[str, float]) -> bool:
-        """Whether the call fits next to the calls in progress. A single call always fits: a limit
-        may be exceeded by one call, but not by many concurrent ones."""
+        """Whether the call fits next to the calls in progress. Without other calls, it always fits.
+        So one call may exceed a limit, but not many concurrent calls."""
         others = [hold for each, hold in self.held.items() if each != key]
         if not others:
             return True
@@ -71,8 +72,8 @@ class SharedLimit:
         return replace(self, held=held)
 
     def with_hold(self, key: str, hold: Sequence[float] | None) -> DocumentWrite:
-        """The write that stores or removes a reservation. It fails with `StaleDocument` if the
-        ledger has changed."""
+        """The write that stores or removes a reservation. The write fails with `StaleDocument` if
+        the ledger has changed."""
         held: dict[str, Any] = {each: list(values) for each, values in self.held.items()}
         held.pop(key, None)
         if hold is not None:
@@ -105,10 +106,10 @@ async def read_ledger(store: Store, collection: str, now_us: int) -> SharedLimit
 
 
 async def read_day(run: Recording, now_us: int) -> SharedLimit:
-    """The ledger of today, shared by all runs of the store; `run.config.daily` must be set.
+    """The ledger of today, which all runs of the store share. `run.config.daily` must be set.
 
-    `now_us` is the store's time, for reservations. The clock of the process decides which day it
-    is, as for events and their costs.
+    `now_us` is the store's time, for reservations. The day is the date of the process's clock, as
+    for events and their costs.
     """
     store, day = run.store, _day(run)
     while True:
@@ -157,7 +158,7 @@ class DaySpending:
         """Tokens, money and seconds of the run: counted, and already stored as spent."""
 
     def charge(self, run: Recording, counted: tuple[float, float, float]) -> DocumentWrite | None:
-        """The write that stores the spending since the last charge; `None` if there was none.
+        """The write that stores the spending since the last charge; `None` if nothing was spent.
 
         `counted` are the tokens, money and seconds of the run so far.
         """
@@ -170,7 +171,7 @@ class DaySpending:
         return DocumentWrite(collection=_DAYS, key=key, body=spent)
 
     def settle(self) -> None:
-        """Note that the last charge is stored."""
+        """Take note that the last charge is stored."""
         self._stored = self._counted
 
 

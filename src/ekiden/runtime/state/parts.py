@@ -25,16 +25,18 @@ from ekiden.storage.base import (
 
 @dataclass(slots=True, eq=False)
 class SideWrites:
-    """Writes to other records in the commit of a step: documents, messages, answers, sessions."""
+    """Writes to other records in the commit of a step, such as documents, messages, answers and
+    sessions."""
 
     documents: list[DocumentWrite] = field(default_factory=list)
     messages: list[QueuePut] = field(default_factory=list)
     settles: list[MessageSettle] = field(default_factory=list)
     openings: list[SessionOpening] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
-    """Sessions to wake, because something was written for them."""
+    """Sessions to wake, because there are new records for them."""
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """Called after the commit; lost if the process dies before."""
+    """Functions that are called after the commit. If the process dies before, they are not
+    called."""
 
     def extended(self, later: SideWrites) -> SideWrites:
         """These writes, followed by `later` ones."""
@@ -49,17 +51,19 @@ class SideWrites:
 
 
 NO_SIDE_WRITES = SideWrites()
-"""Never changed. Shared by all commits that write only their own session, which is most."""
+"""The empty side writes, which never change. Most commits write only their own session and share
+this object."""
 
 
 @dataclass(slots=True, eq=False)
 class SharedBudgets:
-    """Budgets that the run shares with the sessions that asked it. See `runtime.state.budget`."""
+    """Budgets that the run shares with the sessions that asked the run. See
+    `runtime.state.budget`."""
 
     outer: tuple[str, ...] = ()
-    """Keys of the shared budgets of the askers."""
+    """The keys of the shared budgets of the asking sessions."""
     held: str | None = None
-    """The model call that has reserved a part of them."""
+    """The id of the model call that has reserved a part of these budgets."""
     charged: list[object] | None = None
     """The amounts of the last charge."""
 
@@ -89,8 +93,8 @@ class WorkClock:
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
-        """Stop the clock during the block, which waits for a person. Only one block runs at a time,
-        so people get one question after the other."""
+        """Stop the clock during the ``with`` block, which waits for a person. Only one such block
+        runs at a time, so people get one question after the other."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         async with self._turn:
@@ -136,7 +140,8 @@ class ChildSessions:
         """Sessions that got a notice and have not run yet."""
 
     async def stop(self, *session_ids: str) -> None:
-        """Stop the tasks of these sessions, or all tasks; another process can resume them."""
+        """Stop the tasks of these sessions, or all tasks. Another process can resume the
+        sessions."""
         stopping = session_ids or tuple(self.tasks)
         tasks = [self.tasks.pop(each) for each in stopping if each in self.tasks]
         for task in tasks:
@@ -145,7 +150,8 @@ class ChildSessions:
 
 
 class Interruption:
-    """Handoff requests of other tasks and processes: handled after the current step, or at once."""
+    """Handoff requests of other tasks and processes, which are handled after the current step or at
+    once."""
 
     __slots__ = ("_clock", "_cursor", "_scope", "at_once", "look")
 
@@ -159,7 +165,8 @@ class Interruption:
         """Whether the current step is interrupted."""
 
     def want(self, *, at_once: bool) -> None:
-        """A handoff of this session was requested: handle it after the current step, or now."""
+        """Note a requested handoff of this session, to be handled after the current step, or
+        now."""
         self.look = True
         if at_once:
             self.at_once = True
@@ -173,7 +180,7 @@ class Interruption:
         self.look = self.at_once = False
 
     def begin_step(self, scope: asyncio.Timeout) -> None:
-        """Note the start of a step. Rescheduling `scope` to now interrupts the step."""
+        """Note the start of a step. To interrupt the step, `scope` is rescheduled to now."""
         self._clock.deadline = self._scope = scope
         if self.at_once:
             self.want(at_once=True)
@@ -200,17 +207,17 @@ class TurnOffer:
     by_name: dict[str, Any] = field(default_factory=dict)
     """The agent's enabled tools and handoffs, by name."""
     specs: tuple[ToolSpec, ...] = ()
-    """Their specifications for the model."""
+    """The specifications of these tools and handoffs for the model."""
     prompt_block: str | None = None
-    """The prompt block about the handoff to the agent; `None` until it is written."""
+    """The prompt block about the handoff to the agent; `None` until the block is written."""
 
 
 class Deadline:
     """The timeout of each model call of a run. Raises `TimeoutError`.
 
-    Works like `asyncio.timeout`, but is cheaper: one timer serves all waits of the run, and a timer
-    that fires too early is set again. The event loop keeps a cancelled timer and its context for a
-    while. The current context would keep the run alive, so the timer gets an empty context.
+    Works like `asyncio.timeout`, but is cheaper, because one timer serves all waits of the run. A
+    timer that fires too early is set again. The event loop keeps a cancelled timer and its context
+    for a while. The current context would keep the run alive, so the timer gets an empty context.
     """
 
     __slots__ = ("_at", "_cancelling", "_task", "_timer", "_when", "expired")
@@ -228,7 +235,7 @@ class Deadline:
         self._cancelling = 0
 
     def after(self, seconds: float) -> Deadline:
-        """For ``with deadline.after(60):``, which is one wait."""
+        """Used as ``with deadline.after(60):``, for one wait."""
         loop = asyncio.get_running_loop()
         self._when = loop.time() + seconds
         if self._timer is None or self._at > self._when:
@@ -293,8 +300,8 @@ class Outbox:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def show(self, shown: ModelDelta | Event) -> None:
-        """Show observers a delta, or an event of an asked session. Thread-safe, because tools may
-        run in threads."""
+        """Show a delta, or an event of an asked session, to observers. The method is thread-safe,
+        because tools may run in threads."""
         self.waiting.append(shown)
         if self._news is not None:
             if self._loop is _running_loop():
@@ -323,7 +330,7 @@ class Outbox:
             show(published)
 
     def discard(self) -> None:
-        """Note that the current step starts again."""
+        """Take note that the current step starts again."""
         self._place = 0
 
     def announce(self) -> None:

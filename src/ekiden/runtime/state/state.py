@@ -1,4 +1,4 @@
-"""A claimed session in memory: what the steps of a run read and change."""
+"""A claimed session in memory, which the steps of a run read and change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LABELS = {"task_id": "task", "correlation_id": "correlation"}
 class RunState(Committing):
     """One run of one session, which this process owns through `claim`.
 
-    Steps `record` events and then `commit` them: an event is shown only after it is stored.
+    Steps `record` events and then `commit` them, because an event is shown only after it is stored.
     Uncommitted events can be dropped with `discard`.
     """
 
@@ -181,7 +181,7 @@ class RunState(Committing):
     def let_context_go(self) -> None:
         """Drop the context after the run. A later use creates the context again.
 
-        The context and the run refer to each other; without this call only the garbage collector
+        The context and the run refer to each other. Without this call, only the garbage collector
         would free them.
         """
         if self._context is not None and self._context.context is self.options.context:

@@ -1,4 +1,5 @@
-"""The events, results and writes of a step until its commit; step keys, and snapshots."""
+"""The events, results and writes of a step until its commit. Also defines step keys and
+snapshots."""
 
 from __future__ import annotations
 
@@ -28,20 +29,21 @@ from ekiden.storage.base import (
 )
 
 KEPT = "0.0.kept."
-"""Prefix of the step keys of values that code keeps. A name and the number of an event follow; the
-event was stored in the same commit, and the value with the highest number counts. So the values at
-any event are known, and a rollback or a rewind can store them again."""
+"""The prefix of the step keys of values that code keeps. In the key, a name and the number of an
+event follow. The event was stored in the same commit as the value, and the value with the highest
+number counts. So the values at any event are known, and a rollback or a rewind can store them
+again."""
 
 _CHECKPOINT = lazy_pattern(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
 
 REWOUND = "rewound"
-"""Key of a snapshot before a rewind: the state of the session after the rewind."""
+"""The key, in a snapshot before a rewind, with the state of the session after the rewind."""
 
 
 def snapshot_key(run: int) -> str:
     """The key of the step with the snapshot before run number `run`.
 
-    The turn 0 in it is free: a run's own steps begin with turn 1.
+    The key contains the turn 0, which is free, because a run's own steps begin with turn 1.
     """
     return f"{run}.0.before"
 
@@ -85,8 +87,9 @@ def run_of(step_key: str) -> int:
 
 
 def stays_here(step_key: str) -> bool:
-    """Whether the step is neither exported nor imported: values that code keeps, and checkpoints of
-    other frameworks, because documents must not contain their formats."""
+    """Whether the step is neither exported nor imported. This applies to values that code keeps,
+    and to checkpoints of other frameworks, because documents must not contain the formats of
+    frameworks."""
     return step_key.startswith(KEPT) or _CHECKPOINT.fullmatch(step_key) is not None
 
 
@@ -94,8 +97,8 @@ _SHARED_STEP = lazy_pattern(r"[0-9]+\.h[0-9]+\.shared\.[0-9]+", re.ASCII)
 
 
 def is_shared_step(step_key: str) -> bool:
-    """Whether the step has earlier values of shared variables, for the rollback of a handoff. They
-    belong to a user or an app, so they are not exported with a session."""
+    """Whether the step has earlier values of shared variables, for the rollback of a handoff. These
+    values belong to a user or an app, so they are not exported with a session."""
     return _SHARED_STEP.fullmatch(step_key) is not None
 
 
@@ -105,7 +108,7 @@ def kept_key(name: str, seq: int) -> str:
 
 
 def kept_until(steps: Mapping[str, Any], seq: int) -> dict[str, Any]:
-    """The steps with values that code had kept when event `seq` was stored."""
+    """The steps among `steps` with values that code had kept when event `seq` was stored."""
     return {key: value for key, value in steps.items() if 0 < _kept_number(key) <= seq}
 
 
@@ -116,8 +119,8 @@ def kept_values(steps: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kept_again(steps: Mapping[str, Any], seq: int, *, at_seq: int) -> dict[str, Any]:
-    """The steps to store with event `at_seq`, so that code has the values that it had at event
-    `seq`; `None` for names that it did not use then."""
+    """The steps to store with event `at_seq`, so that code gets back the values that it had at
+    event `seq`. Names that code did not use then get the value `None`."""
     values = kept_values(kept_until(steps, seq))
     later = {_kept_name(key) for key in steps if _kept_number(key) > seq}
     return {kept_key(name, at_seq): values.get(name) for name in sorted(later)}
@@ -140,7 +143,8 @@ async def read_step(store: Store, session_id: str, key: str) -> Any:
 async def events_until(
     store: Store, session_id: str, seq: int, *, after: int = 0, with_items: bool = False
 ) -> Sequence[Event]:
-    """The events of a session that the caller owns; `seq` is the number of its last event.
+    """The events of a session that the caller owns. `seq` is the number of the session's last
+    event.
 
     Raises `LeaseLost` if another process wrote or deleted events since. A process that was paused
     between the claim and this read would otherwise continue with a conversation that does not match
@@ -209,8 +213,8 @@ class Recording:
     """The items that the handoff in preparation adds to the conversation."""
     root: Agent[Any] | Team
     visible: list[Item]
-    """The items that the active agent sees. The list is appended to or replaced, never changed in
-    place: a handoff shares it."""
+    """The items that the active agent sees. Code may append to the list or replace it, but not
+    change its items, because a handoff shares the list."""
     events: list[Event]
     """The stored events of this run."""
     history_length: int
@@ -243,7 +247,7 @@ class Recording:
 
     @property
     def variables(self) -> Variables:
-        """The session's variables, and those that it shares."""
+        """The session's variables, and the variables that it shares with other sessions."""
         if self._variables is None:
             self._variables = Variables({})
         return self._variables
@@ -266,7 +270,7 @@ class Recording:
         return self._seq - len(self._pending)
 
     def step_key(self, suffix: str) -> str:
-        """The key of an effect of the current turn; the same after a restart."""
+        """The key of an effect of the current turn. After a restart the key is the same."""
         progress = self.cursor.progress  # The same as `progress.step_key`, with one call less.
         return f"{progress.run}.{progress.turn + 1}.{suffix}"
 
@@ -288,9 +292,9 @@ class Recording:
     ) -> int:
         """Record an event, stored with the next `commit`.
 
-        Returns the event's number. `kinds` are the class names of a tool's error, and `agent` is
-        the acting agent, by default the active one. Secrets are masked in `error` and in texts of
-        audited events. `items` are the conversation, and stay unchanged.
+        Returns the event's number. `kinds` are the class names of a tool's error. `agent` is the
+        acting agent, by default the active agent. Secrets are masked in `error` and in texts of
+        audited events. `items` become part of the conversation, and are stored unchanged.
         """
         config = self.config
         is_bare = not items and error is None and type != "handoff"
@@ -357,7 +361,7 @@ class Recording:
         return self.cursor.handoffs.is_rolling_back
 
     def open_handoff(self, pending: PendingHandoff) -> None:
-        """Add an open handoff: from the next commit on, it must be confirmed or rolled back."""
+        """Add an open handoff. From the next commit on, it must be confirmed or rolled back."""
         self.cursor.handoffs.open.append(pending)
         self._new_handoffs.append(pending)
 
@@ -388,8 +392,8 @@ class Recording:
         return list(self._side_writes.documents)
 
     def put_message(self, put: Callable[[], None]) -> None:
-        """Call `put` to record a message for the next commit. If the step waits instead of ending,
-        the message is recorded again after `discard`."""
+        """Call `put`, which records a message for the next commit. If the step waits instead of
+        ending, `put` is called again after `discard`."""
         put()
         self.kept = [*(self.kept or ()), put]
 
@@ -404,9 +408,9 @@ class Recording:
 
     @contextmanager
     def showing(self, items: tuple[Item, ...], *, as_history: bool) -> Iterator[None]:
-        """During the body the active agent also sees `items`, which are not recorded.
+        """During the ``with`` block, the active agent also sees `items`, which are not recorded.
 
-        With `as_history` they count as older than the run.
+        With `as_history`, these items count as older than the run.
         """
         length, history_length = len(self.visible), self.history_length
         self.visible.extend(items)
@@ -423,7 +427,8 @@ class Recording:
             self.history_length, self.added_items = history_length, ()
 
     def items_since(self, seq: int) -> list[Event]:
-        """This run's events after `seq` with items, without rolled back ones, stored or not."""
+        """This run's events with items, stored or not, after event `seq`. Rolled-back events are
+        left out."""
         return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
 
     def all_events(self) -> list[Event]:

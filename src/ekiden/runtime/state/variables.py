@@ -73,7 +73,8 @@ class Shared:
 
 
 def body_of(value: Any, *, session: str = "", by: str = "") -> dict[str, Any]:
-    """The document of a variable. A run is named by its `session`, another author by `by`."""
+    """The document of a variable. If a run wrote the variable, `session` names its session.
+    Otherwise `by` names the author."""
     body: dict[str, Any] = {"gone": True} if value is GONE else {"value": value}
     if session:
         body["session"] = session
@@ -83,7 +84,7 @@ def body_of(value: Any, *, session: str = "", by: str = "") -> dict[str, Any]:
 
 
 def value_of(document: Document | None) -> Any:
-    """The value in a variable's document; `GONE` if it has none."""
+    """The value in a variable's document; `GONE` if the document has no value."""
     if document is None or not isinstance(document.body, Mapping):
         return GONE
     return document.body.get("value", GONE)
@@ -92,7 +93,8 @@ def value_of(document: Document | None) -> Any:
 def write_of(
     collection: str, name: str, body: dict[str, Any], *, version: int | None = None
 ) -> DocumentWrite:
-    """The write of a variable. With `version`, it fails if the document has another version."""
+    """The write of a variable. With `version`, the write fails if the document has another
+    version."""
     return DocumentWrite(collection=collection, key=name, body=body, expected_version=version)
 
 
@@ -146,8 +148,8 @@ class StateChange:
     """The new values by scope and name, or `GONE`."""
 
     def undoing(self, variables: Variables) -> list[list[Any]]:
-        """The data to undo the changes of shared variables: scope, name, the earlier value in a
-        list (`None` if there was none), and the collection."""
+        """The data to undo the changes of shared variables: for each variable its scope, name and
+        collection, and the earlier value in a list (`None` if there was no value)."""
         undoing: list[list[Any]] = []
         for scope, names in self.shared.items():
             shared = variables.shared[scope]
@@ -176,7 +178,8 @@ class Variables:
         self._base: Mapping[str, Any] | None = None
 
     def is_unrecorded(self) -> None:
-        """Note that no event has the current variables, so the next event must contain them all."""
+        """Take note that no event has the current variables, so the next event must contain all of
+        them."""
         self._base = dict(self.stored)
 
     def forget_run(self) -> None:
@@ -197,7 +200,7 @@ class Variables:
         return VariablesNow(own=self.own.copy(), shared=shared)
 
     def go_back(self, before: VariablesNow) -> None:
-        """Restore the snapshot `before`. Nothing may have been stored since."""
+        """Restore the snapshot `before`. No change may have been stored since the snapshot."""
         self.restore(before.own)
         for scope, (values, touched) in before.shared.items():
             self.shared[scope].values = dict(values)
@@ -238,13 +241,13 @@ class Variables:
         return StateChange(own=self.own.copy() if has_own else None, told=told, shared=shared)
 
     def put_back(self, change: StateChange) -> None:
-        """Note that the changes could not be stored."""
+        """Keep the changes for the next commit, because they could not be stored."""
         self.changed = True
         for scope, values in change.shared.items():
             self.shared[scope].touched.update(values)
 
     def settle(self, change: StateChange) -> None:
-        """Note that the changes are stored."""
+        """Take note that the changes are stored."""
         if change.own is not None:
             self.stored = change.own
             self._dropped = []
@@ -291,10 +294,10 @@ def _boxed(values: Mapping[str, Any], name: str) -> list[Any] | None:
 
 
 class Tracked(MutableMapping[str, Any]):
-    """All variables of a run by name; variables of the user and the app have a prefix.
+    """All variables of a run by name. Variables of the user and the app have a prefix.
 
-    Reads and writes copy the value, so only setting a variable changes it. A change counts as work
-    since the last handoff.
+    Reads and writes copy the value, so a variable changes only when it is set. A change counts as
+    work since the last handoff.
     """
 
     __slots__ = ("_cursor", "_variables")

@@ -1,1 +1,1 @@
-"""The tools of a turn: what is offered, approved, called and remembered."""
+"""The tools of a turn: the offer to the model, approvals, calls, and stored results."""

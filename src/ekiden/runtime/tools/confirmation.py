@@ -30,7 +30,7 @@ from ekiden.tools.output import shortened, spelled_out
 from ekiden.tools.under_way import is_being_cancelled
 
 POLICY = "policy"
-"""The approver's name in a decision of the tool's own `needs_approval` function."""
+"""The name that stands for the approver if the tool's `needs_approval` function decided."""
 
 _YES = "approve"
 _NO = "reject"
@@ -64,7 +64,7 @@ class Decision:
     reason: str = ""
     always: bool = False
     arguments: str | None = None
-    """Changed arguments as JSON text; `None`: the model's arguments."""
+    """The changed arguments as JSON text. `None` means the model's arguments."""
 
     def call(self, call: Item) -> Item:
         """The call with the arguments of the decision."""
@@ -91,14 +91,16 @@ class Decision:
 
 
 async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
-    """The decision about `call`, whose step is `key`. It is asked for once, even after a crash.
+    """Return the decision about `call`, whose step is `key`. People are asked only once, even after
+    a crash.
 
-    Everything except a clear approval refuses the call. When this returns, a new decision is
-    stored; an earlier "always" is stored at the latest with the result of the call.
+    Everything except a clear approval refuses the call. When this call returns, a new decision is
+    stored. If an earlier "always" approval applies, this is stored at the latest with the result of
+    the call.
 
     An "always" approval applies to the same agent and tool, and to the same scope if the tool has
-    scopes. It approves only this call if the scope is unknown, or if the person changed the
-    arguments of a tool without scopes.
+    scopes. If the scope is unknown, or if the person changed the arguments of a tool without
+    scopes, it approves only this call.
     """
     step = _step(run, key)
     stored = run.memo.get(step)
@@ -423,11 +425,11 @@ def _digest(call: Item) -> str:
 
 
 def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
-    """The question for the person: the template with tool name and arguments, inserted literally.
+    """The question for the person: the template, with the tool's name and the arguments.
 
-    Nothing is hidden. If the template lacks the tool's name or the arguments, they are appended.
-    JSON escapes are resolved, control and invisible characters are spelled out, and shortened
-    arguments are marked.
+    The person sees all data of the call. If the template lacks the tool's name or the arguments,
+    they are appended. JSON escapes are resolved, and control and invisible characters are spelled
+    out. Shortened arguments are marked.
     """
     filled = {
         "{tool_name}": tool,

@@ -86,7 +86,7 @@ async def is_enabled(tool: FunctionTool, run: RunState) -> bool:
 
 
 Invoke: TypeAlias = Callable[[ToolContext[Any], dict[str, Any]], Awaitable[Any]]
-"""The function of a tool; it gets the fields of the arguments."""
+"""The function of a tool, which gets the fields of the arguments."""
 
 
 def object_tool(
@@ -97,7 +97,8 @@ def object_tool(
     *,
     on_error: ToolErrorFunction | None = None,
 ) -> FunctionTool:
-    """A tool with these required fields. `on_error` makes the model's text for a failure."""
+    """A tool with these required fields. `on_error` returns the text that the model gets after a
+    failure."""
     from ekiden.tools import default_tool_error_function
 
     async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
@@ -247,7 +248,7 @@ _TAGS = 20
 
 
 def memory_tools(agent: Agent[Any]) -> tuple[FunctionTool, ...]:
-    """The memory tools of an agent with a memory; none without."""
+    """The memory tools of the agent. An agent without a memory has no memory tools."""
     return () if agent.memory is None else _all_memory_tools()
 
 

@@ -32,16 +32,17 @@ class PlannedCall:
     call: Item
     key: str
     begin: Callable[[], Awaitable[None]] | None = None
-    """Awaited just before the tool runs; `None` if the call is already stored."""
+    """A function that is awaited just before the tool runs. `None` if the call is already
+    stored."""
 
 
 async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
     """Run the tools concurrently, and record their outputs in the order of the calls.
 
     Each result is stored at once, so that after a crash only unfinished calls are repeated. The
-    last result is stored by the caller's commit, unless there is `more_to_come` in the turn. The
-    events are recorded when all tools have finished; the caller commits them. If a tool raises, the
-    others are cancelled.
+    last result is stored with the caller's commit, unless the turn has `more_to_come`. When all
+    tools have finished, the events are recorded, and the caller commits them. If a tool raises an
+    exception, the other tools are cancelled.
     """
     # A single call is stored with its turn: a commit of its own would save nothing.
     if len(planned) == 1 and not more_to_come:
@@ -189,8 +190,8 @@ def perform(
 ) -> Coroutine[Any, Any, tuple[ToolResult, int]]:
     """Make the call with its hooks, and return the result and the duration in microseconds.
 
-    With `catches_failures`, an exception that would end the run becomes a result, unless it is of a
-    guardrail. Hooks are only called for calls that guardrails let through.
+    With `catches_failures`, an exception that would end the run becomes a result, except for
+    exceptions of guardrails. Hooks are called only if the guardrails allow the call.
     """
     if each.tool.tool_input_guardrails or each.tool.tool_output_guardrails:
         return _perform_guarded(run, each, variables, catches_failures)
@@ -267,7 +268,7 @@ def _is_own(exc: Exception) -> bool:
 def tool_context(
     run: RunState, tool: FunctionTool, call: Item, key: str, variables: Draft | None = None
 ) -> ToolContext[Any]:
-    """The context of the tool; a repeated call has the same idempotency key."""
+    """The context of the tool. A repeated call has the same idempotency key."""
     base = run.context
     return ToolContext(
         base.context,

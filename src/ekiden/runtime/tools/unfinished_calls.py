@@ -1,4 +1,5 @@
-"""Unfinished tool calls: closed when the run cannot finish them, and changed calls of code."""
+"""Closes unfinished tool calls that the run cannot finish, and handles calls that code has
+changed."""
 
 from __future__ import annotations
 
@@ -36,13 +37,15 @@ class ClosedCall:
     call: Item
     output: Item
     error: str | None
-    """`None` if the result was stored. Begins with `NOT_RUN` if the call was not made."""
+    """The error of the call; `None` if the result was stored. If the call was not made, the error
+    begins with `NOT_RUN`."""
     has_call: bool = True
-    """Whether the conversation contains the call; a call of code is added with its output."""
+    """Whether the conversation contains the call. A call of code is added together with its
+    output."""
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The items that the conversation lacks."""
+        """The items that are missing in the conversation."""
         return (self.output,) if self.has_call else (self.call, self.output)
 
     @property
@@ -54,7 +57,7 @@ class ClosedCall:
 def has_calls_left(row: SessionRow) -> bool:
     """Whether another process has to resume the session in the middle of a turn's calls.
 
-    The calls may be running, or may have had their effects: the resuming process repeats them with
+    The calls may be running, or may have had their effects. The resuming process repeats them with
     the same keys. A call that waits for an answer does not count.
     """
     cursor = Cursor.from_json(row.cursor)
@@ -77,7 +80,7 @@ async def broken_off(run: RunState) -> list[ClosedCall]:
 async def interrupted(
     store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, left: list[Item]
 ) -> list[ClosedCall]:
-    """The calls `left` without an output, which a new message interrupts."""
+    """The calls in `left`, which have no output, as interrupted by a new message."""
     if not left:
         return []
     turn = cursor.progress.step_key("")
@@ -88,7 +91,8 @@ async def interrupted(
 async def interrupted_code(
     store: Store, session_id: str, events: Sequence[Event], progress: RunProgress
 ) -> list[ClosedCall]:
-    """The started calls of a code agent without a result, which a new message interrupts."""
+    """The calls that a code agent started and that have no result, as interrupted by a new
+    message."""
     if progress.phase != "think":
         return []
     turn = progress.step_key("")
@@ -103,7 +107,7 @@ async def interrupted_code(
 
 
 def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
-    """Record the outputs and end the turn; the caller commits it."""
+    """Record the outputs and end the turn. The caller commits this."""
     for each in closed:
         details: dict[str, Any] = {"tool": each.call["name"]}
         if not each.is_run:
@@ -114,7 +118,7 @@ def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
 
 
 def with_outputs(view: list[Item], closed: Iterable[ClosedCall]) -> list[Item]:
-    """The target's view, with the outputs of those calls that it contains."""
+    """The target's view, to which the outputs of the calls in this view are added."""
     seen = {item.get("call_id") for item in view if item.get("type") == "function_call"}
     return [*view, *(each.output for each in closed if each.call["call_id"] in seen)]
 
@@ -241,11 +245,12 @@ def call_key(run: RunState, place: str) -> str:
 async def place_of(
     run: RunState, number: int, tool: str | None, arguments: str = ""
 ) -> tuple[str, Intent | None]:
-    """The position of call number `number`, and the earlier call if this must be repeated instead.
+    """The position of call number `number`. Also returns the earlier call at this position, if that
+    call must be repeated instead.
 
     `tool` is `None` if the code no longer makes this call. The position of a call that was given up
-    is not used again. Raises `Suspended` while a person decides, and `CallChanged` if no person
-    can.
+    is not used again. Raises `Suspended` while a person decides about a changed call, and
+    `CallChanged` if no person can decide.
     """
     place, tries = str(number), 0
     while (before := _intent(run, place)) is not None:
@@ -269,8 +274,8 @@ def last_place(run: RunState) -> int:
 def unfinished_calls(
     turn: str, steps: Mapping[str, Any], finished: Collection[str | None]
 ) -> list[Item]:
-    """The calls that were started and are not `finished`, without calls that a person gave up. The
-    keys of the turn's steps begin with `turn`."""
+    """The calls that were started and are not in `finished`, except for calls that a person gave
+    up. The keys of the turn's steps begin with `turn`."""
     found = []
     for key, began in steps.items():
         place = key.removeprefix(f"{turn}i")
