@@ -1,4 +1,5 @@
-"""The role of embedders, which convert texts to vectors; and finding embedders by name."""
+"""The interface of embedders, which convert texts to vectors, and the choice of an embedder by
+name."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Converts texts to vectors: texts with similar meanings get similar vectors."""
+    """Converts texts to vectors. Texts with similar meanings get similar vectors."""
 
     @property
     def name(self) -> str:
-        """The name with the version. Vectors of different names cannot be compared."""
+        """The name and version of the embedder. Only compare vectors of embedders with the same
+        name."""
         ...
 
     @property
@@ -35,9 +37,10 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for every text, in order; a row of zeros for an empty text.
+        """Return a row for every text, in order. A row has the Euclidean length 1; the row of an
+        empty text is zero.
 
-        It blocks while it computes, and is thread-safe.
+        This call blocks while it computes. Several threads may call it at the same time.
         """
         ...
 
@@ -86,7 +89,7 @@ def embedder_for(
 
 
 def check_embedder_name(name: str) -> None:
-    """Raises `UserError` if no embedder has this name."""
+    """Raise `UserError` if no embedder has this name."""
     if not isinstance(name, str) or not name:
         raise UserError(f"an embedder is named by a text: {_examples()}")
     provider, colon, rest = name.partition(":")
@@ -169,11 +172,11 @@ _log = logging.getLogger("ekiden.embeddings")
 
 
 def second_encoder() -> KnowingEmbedder | None:
-    """The second encoder: from ``EKIDEN_ENCODER``, ``~/.ekiden/encoders/*`` or a package.
+    """Find the second encoder in ``EKIDEN_ENCODER``, in ``~/.ekiden/encoders/*`` or in a package.
 
     ``EKIDEN_ENCODER`` is a folder, or ``none`` for no encoder. Raises `UserError` if this folder
-    cannot be used; other folders that cannot be used are skipped, with a warning in the log. This
-    call does not load the weights; they are loaded once per process.
+    cannot be used. Other folders that cannot be used are skipped, with a warning in the log. The
+    weights are loaded later, once per process.
     """
     named = os.environ.get(_VARIABLE, "").strip()
     if named.lower() in _NONE:

@@ -1,7 +1,8 @@
-"""The user's cache folder: files that are written whole, and files of arrays.
+"""The user's cache folder: files that are written atomically, and files of arrays.
 
-Files of arrays are mapped into memory. They are untrusted data: a line of JSON with names, types,
-shapes and checksums, then the numbers. Nothing in a file is executed or unpickled.
+Files of arrays are mapped into memory, and are untrusted data. A file has one line of JSON with
+names, types, shapes and checksums, followed by the numbers. No content of a file is executed or
+unpickled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def cache_folder(name: str) -> Path:
 
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file atomically: as a temporary file that is then renamed. Raises `OSError`."""
+    """Write a file atomically, with a temporary file that is then renamed. Raises `OSError`."""
     import tempfile
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,7 +56,8 @@ def keep_newest(folder: Path, suffix: str, most: int) -> None:
 
 
 BAD_FILE: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""Errors that `read_arrays` raises for a file that is missing, damaged or of another version."""
+"""The errors that `read_arrays` raises for a file that is missing, damaged or of another
+version."""
 _MOST_HEADER: Final = 64 * 1024
 _CHECKED: Final = 1 << 25
 """The size up to which arrays have a checksum, because computing it takes time."""
@@ -72,7 +74,7 @@ class Arrays(NamedTuple):
 
 
 def read_arrays(path: Path, key: str) -> Arrays:
-    """The content of the file, if it was written with this key. Raises one of `BAD_FILE`."""
+    """Read a file that was written with this key. Raises one of `BAD_FILE` for any other file."""
     import mmap
 
     import numpy as np
@@ -106,7 +108,7 @@ def write_arrays(
     arrays: Mapping[str, NDArray[Any]],
     numbers: Mapping[str, int | float] | None = None,
 ) -> None:
-    """Write the arrays atomically. Raises `OSError`."""
+    """Write the arrays to a file atomically. Raises `OSError`."""
     import numpy as np
 
     plain = {name: np.ascontiguousarray(each) for name, each in arrays.items()}

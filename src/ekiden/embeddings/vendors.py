@@ -1,4 +1,5 @@
-"""Embeddings over the network: from OpenAI, servers with its interface, and Google's Gemini."""
+"""Embeddings over the network, from OpenAI, servers with OpenAI's interface, and Google's
+Gemini."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""A function for one request: returns a vector for each text, in order. Raises `ModelError`."""
+"""A function that makes one request, and returns a vector for each text, in order. It raises
+`ModelError`."""
 
 MAX_BYTES = 8_000
-"""Only this many bytes of a text are sent. A token has at least one byte and vendors accept 8,192
-tokens, so no text is refused for its length."""
+"""The number of bytes of a text that are sent. Vendors accept 8,192 tokens, and a token has at
+least one byte. So no text is refused for its length."""
 
 NO_KEY = "none"
-"""Sent if no key is needed, because the vendors' clients require one."""
+"""The key that is sent to servers that need no key, because the vendors' clients require a key."""
 
 _LONGEST_REST_S = 300.0
 _BAD_TEXT = frozenset({400, 413, 422})
@@ -41,11 +43,11 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 
 
 class Rest:
-    """A circuit breaker: after a failure it refuses requests for some seconds, then for twice as
-    long, up to five minutes.
+    """A circuit breaker, which refuses all requests for some seconds after a failure. With each
+    further failure this time doubles, up to five minutes.
 
-    While a vendor is unavailable, only one request waits for the timeout; others fail at once. A
-    refused text does not count as a failure.
+    So while a vendor is unavailable, most requests fail at once instead of waiting for the timeout.
+    A refused text does not count as a failure.
     """
 
     def __init__(self, who: str, *, first_s: float) -> None:
@@ -57,7 +59,8 @@ class Rest:
         self._status: int | None = None
 
     def ask(self, ask: Ask, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The answer of `ask`. During a rest, raises `ModelError` without calling it."""
+        """Return the answer of `ask`. While requests are refused, raises `ModelError` without a
+        call of `ask`."""
         left_s = self._until - time.monotonic()
         if left_s > 0:
             message = f"{self._problem} (it is asked again in {max(left_s, 1):.0f} s)"
@@ -81,26 +84,26 @@ class Vendor:
 
     name: str
     url: str
-    """The vendor's own address; only this address requires a key."""
+    """The vendor's own address. Only this address requires a key."""
     url_variable: str
     """The environment variable for another address."""
     keys: Sequence[str]
-    """The environment variables for the key; the first that is set wins."""
+    """The environment variables for the key. The first variable that is set is used."""
     packages: Sequence[str]
     """Modules that must be installed."""
     default_model: str
     known: Mapping[str, int]
-    """Models, with the length of their vectors."""
+    """The length of the vectors of known models, by model name."""
 
 
 class RemoteEmbedder:
     """Base class of embedders that call a vendor.
 
     A call that fails for a transient reason is repeated `retries` times, the first time after about
-    `pause_s`; each attempt has the timeout `timeout_s`. If no attempt succeeds, `embed` raises
-    `ModelError`, with the HTTP status if there is one. After that it fails at once for `rest_s`,
-    and for twice as long after each further failure. Raises `UserError` if the key, a package or
-    the dimension is missing.
+    `pause_s`. Each attempt has the timeout `timeout_s`. If no attempt succeeds, `embed` raises
+    `ModelError`, with the HTTP status if there is one. For the next `rest_s` seconds all calls fail
+    at once. This time doubles with each further failure. Raises `UserError` if the key, a package
+    or the dimension is missing.
     """
 
     vendor: ClassVar[Vendor]
@@ -156,7 +159,7 @@ class RemoteEmbedder:
 
 
 def required(modules: Sequence[str], *, who: str) -> None:
-    """Raises `UserError` with the command to install missing modules."""
+    """Raise `UserError` with the installation command if a module is missing."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
         raise UserError(
@@ -165,7 +168,8 @@ def required(modules: Sequence[str], *, who: str) -> None:
 
 
 def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bool) -> str | None:
-    """The given key, or the key in the first variable that is set. Raises `UserError`."""
+    """The given key, or the key in the first variable that is set. Raises `UserError` if a needed
+    key is missing."""
     key = given or next(filter(None, map(os.environ.get, variables)), None)
     if key is None and needed:
         raise UserError(f"{who} needs an API key: set {variables[0]}, or pass api_key=")
@@ -177,7 +181,8 @@ def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bo
 
 
 def checked_url(url: str, *, who: str) -> str:
-    """`url` without a final slash. Raises `UserError` if it is invalid or contains a secret."""
+    """`url` without a final slash. Raises `UserError` if the address is invalid or contains a
+    secret."""
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -194,7 +199,7 @@ def checked_url(url: str, *, who: str) -> str:
 def dimension_for(
     who: str, model: str, given: int | None, *, known: Mapping[str, int], longest: int = 65_536
 ) -> int:
-    """The length of the model's vectors. Raises `UserError` if it is unknown or invalid."""
+    """The length of the model's vectors. Raises `UserError` if the length is unknown or invalid."""
     if given is None:
         if model not in known:
             raise UserError(
@@ -269,10 +274,11 @@ class OpenAIEmbedder(RemoteEmbedder):
 
         OpenAIEmbedder("text-embedding-3-small").embed(["book a flight"])
 
-    With another `base_url` than OpenAI's, no key is needed, and `dimension` is required for models
-    that OpenAI does not have. The vectors of ``text-embedding-3-…`` can be shortened with
-    `dimension`; for other models it is the size that the server returns, and is checked. `shorten`
-    overrides whether the request contains the dimension.
+    With another `base_url` than OpenAI's, no key is needed. `dimension` is required for models that
+    OpenAI does not have. For ``text-embedding-3-…``, `dimension` can shorten the vectors. For other
+    models, it must be the length of the vectors that the server returns. `shorten` sets whether the
+    request contains the dimension. By default, this is so if `dimension` differs from the model's
+    known length.
 
     If a server asks for a delay of more than two seconds, `embed` raises `ModelError` at once.
     """

@@ -1,4 +1,4 @@
-"""The analysis of a routing decision: every agent, with all that speaks for it."""
+"""The analysis of a routing decision: every agent, with its scores and the reasons for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteMatch(Value):
-    """A reason to route a request to an agent: a matching keyword, pattern or meaning."""
+    """A reason to route a request to an agent: a keyword, a pattern or a similar meaning."""
 
     kind: Literal["keyword", "pattern", "semantic"]
     text: str
@@ -33,7 +33,7 @@ class StageScore(Value):
 
     agent: str
     score: float
-    """The score. With the method `rule`, the score is a number of points; with `semantic`, a
+    """The score. With the method `rule`, the score is a number of points. With `semantic`, it is a
     probability. Scores of different methods cannot be compared."""
     confidence: int
     """The confidence, from 0 to 100."""
@@ -98,7 +98,8 @@ class RouteAnalysis(Value):
 def analysis(
     agents: Mapping[str, Agent[Any]], settings: RoutingSettings, decision: RouteDecision
 ) -> RouteAnalysis:
-    """The analysis of a routing decision among `agents`. Agents without evidence come last."""
+    """Create the analysis of a routing decision among `agents`. Agents without a match come
+    last."""
     known = {score.agent for score in decision.candidates}
     rest = [
         Score(agent=name, score=0, confidence=0, method="none")

@@ -1,4 +1,5 @@
-"""The decision of a router: how results of its stages are combined, and when agents change."""
+"""The decision of a router: combines the results of its stages, and decides when a conversation
+changes agents."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Strategy: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]
 
 Method: TypeAlias = Literal["rule", "semantic", "llm", "named", "sticky", "default", "none"]
 """How the agent was chosen: by a stage, by the person (`named`), or by the fallback (`default`).
-`sticky`: the conversation stays with its agent; `none`: no agent matched."""
+`sticky` means that the conversation stays with its agent. `none` means that no agent matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Score:
 
     agent: str
     score: float
-    """Points for `rule`, a probability for `semantic`. Compare only scores of the same method."""
+    """The score: points for `rule`, a probability for `semantic`. Compare only scores of the same
+    method."""
     confidence: int
     """The confidence, from 0 to 100."""
     method: Method = "rule"
@@ -64,13 +66,12 @@ class StageResult:
     sure: bool
     """Whether the choice is final. Otherwise the router asks the next stage."""
     reason: str
-    """The reason for the choice, or for making none; for people."""
+    """An explanation for people: why the stage chose this agent, or no agent."""
     candidates: tuple[Score, ...] = ()
     """The candidates, best first."""
     elapsed_ms: float = 0.0
     context: str | None = None
-    """For `llm`: data from the routing model for the agent. A model wrote it: treat it as untrusted
-    data."""
+    """For `llm`: text that the routing model wrote for the agent. Treat it as untrusted data."""
     usage: Usage | None = None
     """For `llm`: the usage of the model call."""
 
@@ -95,7 +96,7 @@ class Stage(Protocol):
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """Choose among all agents that are not `excluded`.
 
-        It may block for a few milliseconds, and must be thread-safe.
+        This method may block for a few milliseconds, and must be thread-safe.
         """
         ...
 
@@ -140,10 +141,8 @@ class RouteDecision:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """The decision as JSON, as in `ekiden route --json` and in `route` events. The format is
-        stable.
-
-        `context` and `usage` are left out if empty.
+        """Return the decision as JSON, as in `ekiden route --json` and in `route` events. The
+        format is stable. `context` and `usage` are left out if empty.
         """
         data: dict[str, Any] = {
             "agent": self.agent,
@@ -166,7 +165,8 @@ class RouteDecision:
 
 
 MEANING_WEIGHT = 2.0
-"""The weight of the logarithm of the semantic stage's probability; the model's weight is 1."""
+"""The weight of the logarithm of the semantic stage's probability. The weight of the model's is
+1."""
 
 _LEAST = 1e-3
 """The lowest probability that counts, so that one stage that is sure and wrong cannot decide
@@ -176,8 +176,9 @@ alone."""
 def combined(model: StageResult, before: Sequence[StageResult], *, sure_at: int = 0) -> StageResult:
     """The model's result, combined with the probabilities of the semantic stage.
 
-    It is sure at a confidence of `sure_at` or more. It is returned unchanged if either has no
-    probabilities. In both, the rest to 1 is the probability that no agent fits.
+    The result is sure at a confidence of `sure_at` or more. If the model or the semantic stage has
+    no probabilities, the model's result is returned unchanged. For each of them, 1 minus the sum of
+    the probabilities is the probability that no agent fits.
     """
     meaning = next((stage for stage in before if stage.method == "semantic"), None)
     if meaning is None or len(meaning.candidates) < 2 or len(model.candidates) < 2:
@@ -245,10 +246,11 @@ class RoutingVerdict:
 def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> RoutingVerdict:
     """The verdict from the results of the strategy's stages, in the order in which they ran.
 
-    `rule` takes the best match, however weak; `semantic` an agent that is near enough; `llm` the
-    model's choice. `hybrid` takes the first of rules and semantic that is sure, or else the model's
-    choice. A model that says that no agent fits overrules a single stage that is not sure, but not
-    two stages that name the same agent. Without a model, or if it failed:
+    The strategy `rule` takes the best match, even a weak one. `semantic` takes an agent that is
+    similar enough. `llm` takes the model's choice. `hybrid` takes the choice of the rules or of the
+    semantic stage, if one of them is sure. Otherwise it takes the model's choice. If the model says
+    that no agent fits, the result is no agent, unless rules and semantic stage name the same agent.
+    Without a model, or if the model failed:
 
     - rules and semantic name the same agent: this agent, with both confidences combined;
     - semantic names an agent: this agent;
@@ -275,9 +277,9 @@ def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> RoutingVerdict
 
 
 def agreement(stages: Sequence[StageResult]) -> RoutingVerdict | None:
-    """The agent that both rules and semantic name, if they name the same.
+    """The agent that the rules and the semantic stage name, if they name the same agent.
 
-    The stages are independent, so the remaining doubt is the product of both doubts.
+    The stages are independent, so the product of their doubts (1 minus the confidence) remains.
     """
     results = {stage.method: stage for stage in stages}
     rule, meaning = results.get("rule"), results.get("semantic")
@@ -304,8 +306,8 @@ def by_stage(stage: StageResult) -> RoutingVerdict:
 
 
 def ranking(stages: Sequence[StageResult]) -> list[str]:
-    """The candidates of all stages, the most likely first: first the best of each stage, and so
-    on."""
+    """The candidates of all stages, most likely first: the best of each stage, then the second of
+    each stage, and so on."""
     columns = [[score.agent for score in stage.candidates] for stage in stages]
     longest = max(map(len, columns), default=0)
     rows = ([names[i] for names in columns if i < len(names)] for i in range(longest))
@@ -315,10 +317,10 @@ def ranking(stages: Sequence[StageResult]) -> list[str]:
 def candidates(
     chosen: RoutingVerdict, stages: Sequence[StageResult], *, limit: int
 ) -> tuple[Score, ...]:
-    """The chosen agent and the next best ones, each with its matched keywords and patterns.
+    """The chosen agent and the next best agents, each with its matched keywords and patterns.
 
-    The order is that of the deciding stage, then that of the stages before it. If no stage decided,
-    it is that of the last stage with candidates, then of the stages before it.
+    Candidates of the deciding stage come first, in its order, followed by candidates of the other
+    stages, last stage first. If no stage decided, the last stage with candidates comes first.
     """
     deciding = [stage for stage in stages if stage.method == chosen.method]
     order = [*deciding, *(stage for stage in reversed(stages) if stage not in deciding)]
@@ -355,14 +357,14 @@ def _no_agent(stages: Sequence[StageResult]) -> RoutingVerdict:
 
 
 MARGIN = 20
-"""The difference of confidence that moves a conversation to another agent."""
+"""The lead in confidence, in points, with which a conversation moves to another agent."""
 
 
 def clearly_another(active: str, rule: StageResult, semantic: StageResult) -> StageResult | None:
-    """The stage that is sure of another agent than `active`, by a clear margin; `None` if none is.
+    """The stage that clearly prefers another agent to `active`; `None` if no stage does.
 
-    Meaning alone does not move a conversation to an agent with a lower confidence by rules than
-    `active`.
+    The semantic stage alone does not move a conversation to an agent to which the rules give a
+    lower confidence than to `active`.
     """
     if _is_clear(rule, active):
         return rule

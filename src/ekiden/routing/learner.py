@@ -1,10 +1,10 @@
 """Learns from a few texts which agent fits a request, and how reliable its scores are.
 
-The similarity of two texts has two parts: meaning (a Gaussian kernel of the distance of their
-embeddings; with two encoders, the mean of both) and letters (the cosine of their hashed pieces).
-Kernel ridge regression gives every agent a score. It has a closed form, so learning is fast and
-deterministic, and gives the leave-one-out score of every text. These scores are used for the
-calibration.
+The similarity of two texts has two parts. Similarity by meaning is a Gaussian kernel of the
+distance of their embeddings; with two encoders, it is the mean of two kernels. Similarity by
+letters is the cosine of their hashed pieces of words. Kernel ridge regression gives every agent a
+score. It has a closed form, so learning is fast and deterministic. It also gives the leave-one-out
+score of every text, from which the calibration is computed.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 Indices: TypeAlias = "NDArray[np.intp]"
 
 WIDTH = 1.0
-"""The precision of the Gaussian kernel: a larger value makes similarity by meaning more local."""
+"""The precision of the Gaussian kernel. With a larger value, only closer texts count as similar."""
 SECOND = 0.5
-"""The share of the second encoder in similarity by meaning, between texts that it knows."""
+"""The share of the second encoder in similarity by meaning, for texts that this encoder knows."""
 LETTERS = 0.25
 """The weight of similarity by letters."""
 SHARED = 0.2
-"""A text with a lower similarity by letters to all learnt texts is worded differently, perhaps in
-another language. Its similarity by meaning then gets the weight of letters too."""
+"""A text with a lower similarity by letters to all learnt texts uses other words, and may be in
+another language. For such a text, the weight of letters is added to the weight of meaning."""
 RIDGE = 0.05
 """The regularization of the regression."""
 EMPHASIS = 0.25
-"""The exponent of variance by which directions in which the texts differ are stretched."""
+"""Directions in which the texts differ are stretched by their variance to the power of this
+value."""
 FLOOR = 0.01
-"""The share of variance that is added to every direction, so that none vanishes."""
+"""The share of variance that is added to every direction, so that no direction vanishes."""
 FEW = 20
-"""With this many texts, half of their mean is subtracted; with more texts, more of it."""
+"""With this many texts, half of their mean is subtracted from the vectors. With more texts, a
+larger part is subtracted."""
 EVEN = 0.5
-"""How much the scores of an agent with most of the texts are raised, from 0 to 1. With 0 such an
+"""How much the scores of an agent with most of the texts are raised, from 0 to 1. With 0, such an
 agent is seldom chosen for new requests."""
 LANDMARKS = 2048
 """The maximum number of texts in the kernel. With more texts, this many of them are landmarks, and
@@ -55,12 +57,13 @@ all texts are represented by their similarity to the landmarks."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Views:
-    """The vectors of texts, a row for each text."""
+    """The vectors of texts, with a row for each text."""
 
     meaning: Matrix
     letters: Matrix
     second: Matrix | None = None
-    """The vectors of the second encoder; zeros for a text that it does not know."""
+    """The vectors of the second encoder. The row of a text that this encoder does not know is
+    zero."""
 
     def rows(self, which: Indices) -> Views:
         """The rows at these positions."""
@@ -68,14 +71,16 @@ class Views:
         return Views(meaning=self.meaning[which], letters=self.letters[which], second=second)
 
     def moved(self, meaning: Matrix, second: Matrix | None, rows: Matrix) -> Views:
-        """A copy with `meaning` and `second` added where `rows` is 1; zero vectors stay zero."""
+        """A copy with `meaning` and `second` added to the rows in which `rows` is 1. Zero vectors
+        stay zero."""
         moved = None
         if self.second is not None and second is not None:
             moved = self.second + rows * self.second.any(axis=1, keepdims=True) * second
         return Views(meaning=self.meaning + rows * meaning, letters=self.letters, second=moved)
 
     def with_more(self, others: Views) -> Views:
-        """These rows, then `others`; without a second encoder if either has none."""
+        """These rows, followed by those of `others`. The result has vectors of the second encoder
+        only if these rows and `others` have them."""
         second = None
         if self.second is not None and others.second is not None:
             second = np.vstack([self.second, others.second])
@@ -89,8 +94,8 @@ class Views:
 class Learner:
     """Scores agents for texts. It learns from `texts`; `owners` has the agent of each text.
 
-    `weights` are the weights of the texts, up to 1. `left_out` has the leave-one-out scores, a row
-    for every text.
+    `weights` are the weights of the texts, up to 1. `left_out` has the leave-one-out scores, with a
+    row for every text.
     """
 
     def __init__(self, texts: Views, owners: Indices, weights: Matrix, *, agents: int) -> None:
@@ -113,7 +118,7 @@ class Learner:
             self._weights, self.left_out = _exactly(likeness, targets, weights)
 
     def arrays(self) -> dict[str, Matrix]:
-        """The learnt arrays for `restored`."""
+        """The learnt arrays, from which `restored` creates the object again."""
         known = self._landmarks
         found = {"weights": self._weights, "letters": known.letters, "meaning": known.meaning}
         found |= {f"first.{name}": each for name, each in self._first.arrays().items()}
@@ -126,10 +131,10 @@ class Learner:
     def restored(
         cls, arrays: Mapping[str, Matrix], *, agents: int, sizes: tuple[int, int, int | None]
     ) -> Learner:
-        """A learner from `arrays`, without `left_out`.
+        """Create a learner from the result of `arrays`. The learner has no `left_out`.
 
-        `sizes` are the lengths of the vectors: of meaning, letters and the second encoder. Raises
-        `ValueError` or `KeyError` if the arrays do not fit together.
+        `sizes` has the lengths of the vectors for meaning, for letters and of the second encoder.
+        Raises `ValueError` or `KeyError` if the arrays do not fit together.
         """
         self = cls.__new__(cls)
         count = len(arrays["weights"])
@@ -150,7 +155,7 @@ class Learner:
         return self
 
     def scores(self, texts: Views) -> Matrix:
-        """The scores of the agents, a row for every text. A score is at most about 1."""
+        """The scores of the agents, with a row for every text. A score is at most about 1."""
         seen = self._seen(texts)
         foreign = 1 - np.clip(self.shared_letters(texts) / SHARED, 0, 1)
         likeness = self._likeness(seen) * (1 + LETTERS * foreign)
@@ -158,7 +163,7 @@ class Learner:
         return result
 
     def shared_letters(self, texts: Views) -> Matrix:
-        """The highest similarity by letters to a learnt text, a row for every text."""
+        """The highest similarity by letters to a learnt text, with a row for every text."""
         shared: Matrix = (texts.letters @ self._landmarks.letters.T).max(axis=1, keepdims=True)
         return shared
 
@@ -193,7 +198,7 @@ class _Lens:
         self._centre, self._emphasis = _emphasis(vectors, owners)
 
     def arrays(self) -> dict[str, Matrix]:
-        """The learnt arrays for `restored`."""
+        """The learnt arrays, from which `restored` creates the object again."""
         return {"centre": self._centre, "emphasis": self._emphasis}
 
     @classmethod
@@ -301,7 +306,8 @@ def _by_landmarks(
 
 
 KEPT = 0.95
-"""The share of requests in scope that must be above the line."""
+"""The share of requests in scope that must be accepted. The calibration sets its threshold (the
+"line") accordingly."""
 
 _USUAL_LINE = -0.1
 _USUAL_SHARPNESS = 12.0
@@ -316,31 +322,33 @@ class Judgement:
     """The calibrated scores of one request."""
 
     probable: Matrix
-    """The probability of each agent. The rest to 1 is the probability that no agent fits."""
+    """The probability of each agent. 1 minus their sum is the probability that no agent fits."""
     lead: float
-    """The distance to the line. At 0 or more the request is in scope."""
+    """The distance to the threshold. If it is 0 or more, the request is in scope."""
 
 
 class Calibration(Protocol):
     """Turns scores into probabilities."""
 
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
-        """Judge one request by the scores of the agents, and of the general texts (`others`)."""
+        """Judge one request by the scores of the agents and of the general texts (`others`), which
+        fit no agent."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaughtCalibration:
-    """The calibration of a team with examples: soft-max, and a line for requests in scope."""
+    """The calibration of a team with examples: a soft-max, and a threshold for requests in
+    scope."""
 
     sharpness: float
     line: float
-    """The lead over general texts that an agent needs. It is below 0 if an agent's requests are
-    often similar to general requests; such a choice never gets a high probability."""
+    """The lead over general texts that an agent needs (the threshold). It is below 0 if an agent's
+    requests are often similar to general requests. Such a choice never gets a high probability."""
 
     @classmethod
     def usual(cls) -> TaughtCalibration:
-        """The calibration without any texts."""
+        """The calibration of a team without texts."""
         return cls(sharpness=_USUAL_SHARPNESS, line=_USUAL_LINE)
 
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
@@ -353,8 +361,8 @@ class TaughtCalibration:
 
 
 def calibrate(left_out: Matrix, owners: Indices) -> TaughtCalibration:
-    """The calibration from leave-one-out scores and the agents of the texts. The last column has
-    the scores of general texts."""
+    """Compute the calibration from leave-one-out scores and the agents of the texts. The last
+    column of `left_out` has the scores of general texts."""
     count = len(owners)
     if not count:
         return TaughtCalibration.usual()
@@ -385,17 +393,20 @@ def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:
 
 RIGHT = (3.09, 9.49, 5.08, -0.36, -2.11, 0.42)
 IN_SCOPE = (4.73, 2.46, 8.78, -0.17, -1.65, 2.02)
-"""The weights of the features of a described team, the constant last: for the probability that the
-best agent is right, and that the request is in scope."""
+"""The weights of `DescribedCalibration.features`, followed by the constant, for the probability
+that the request is in scope. `RIGHT` has the weights for the probability that the best agent is
+right."""
 LINE = 0.78
-"""The probability of being in scope that a request needs. The features of real teams vary more than
-those of the fitted sets; with this value, requests about a team's own subjects are seldom refused.
+"""The minimum probability that a request is in scope. The features of real teams vary more than
+those of the teams to which the weights were fitted. With this value, requests about a team's own
+subjects are seldom refused.
 """
 
 FITTED = 150
-"""The largest fitted team. In a larger team the best score is higher by chance, so a request needs
-a lead of the logarithm of the ratio of the sizes. With 336 public agent files, 19 of 24 requests
-that fit no agent are refused, and 3 of 40 requests that fit one."""
+"""The size of the largest fitted team. In a larger team the best score is higher by chance. So a
+request needs an additional lead: the logarithm of the ratio of the sizes. With 336 public agent
+files, 19 of 24 requests that fit no agent are refused. Of 40 requests that fit an agent, 3 are
+refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,11 +415,12 @@ class DescribedCalibration:
     features."""
 
     examples: float = 0.0
-    """The mean number of examples per agent, divided by the number in a team with examples."""
+    """The mean number of examples per agent, divided by the minimum for `TaughtCalibration`."""
 
     def features(self, agents: Matrix, others: Matrix) -> tuple[float, ...]:
-        """The best score, its leads over the second agent and over other subjects, the size of the
-        team, the examples. The size matters, because the best score of many is high by chance."""
+        """The best score, its leads over the second agent and over other subjects, the logarithm of
+        the team's size, and the examples. The size matters, because the best score of many agents
+        is high by chance."""
         ranked = np.sort(agents)[::-1]
         best = float(ranked[0])
         second = float(ranked[1]) if len(ranked) > 1 else 0.0
@@ -432,7 +444,8 @@ class DescribedCalibration:
 
 
 def logistic(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
-    """The logistic function of the weighted features; the last weight is the constant."""
+    """The logistic function of the weighted sum of the features. The last weight is the
+    constant."""
     *slopes, constant = weights
     return 1 / (1 + math.exp(-sum(w * f for w, f in zip(slopes, features, strict=True)) - constant))
 
@@ -447,12 +460,12 @@ _SUFFIX = ".index"
 
 
 def index_folder() -> Path:
-    """The folder of these files."""
+    """The folder in which the files are stored."""
     return cache_folder("routing")
 
 
 def read_index(key: str) -> dict[str, Matrix] | None:
-    """The stored arrays of a key; `None` if there is no valid file."""
+    """The stored arrays for this key; `None` if there is no valid file."""
     path = index_folder() / f"{key}{_SUFFIX}"
     try:
         if path.stat().st_size > MOST_BYTES:

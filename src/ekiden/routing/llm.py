@@ -41,7 +41,7 @@ from ekiden.routing.decision import ROUTER_NAME, Score, StageResult
 
 
 NOBODY = "nobody"
-"""The target in the name of the tool with which the model says that no agent fits."""
+"""The name that stands for an agent in the name of the tool "no agent fits"."""
 
 MAX_REQUEST_CHARS = 4_000
 
@@ -90,8 +90,8 @@ _PARAMETERS: dict[str, Any] = {
 
 
 def instructions(prompt: str | None = None, *, nobody: str | None) -> str:
-    """The system prompt. `prompt` replaces the built-in task; `nobody` is the name of the tool that
-    declines, if there is one."""
+    """The system prompt. `prompt` replaces the built-in task. `nobody` is the name of the tool that
+    declines, if this tool is offered."""
     decline = [_DECLINE.format(nobody=nobody)] if nobody is not None else []
     return "\n".join([prompt or _TASK, *decline, _DATA])
 
@@ -102,7 +102,7 @@ def request_item(text: str) -> Item:
 
 
 def tool_names(agents: Sequence[Agent[Any]]) -> dict[str, str]:
-    """The tool name of every agent; all names are different."""
+    """A different tool name for every agent, by the agent's name."""
     taken: set[str] = set()
     names: dict[str, str] = {}
     for agent in agents:
@@ -112,7 +112,7 @@ def tool_names(agents: Sequence[Agent[Any]]) -> dict[str, str]:
 
 
 def nobody_tool(taken: Sequence[str]) -> ToolSpec:
-    """The tool that declines."""
+    """The tool with which the model declines, because no agent fits."""
     return ToolSpec(
         name=_free(transfer_tool_name(NOBODY), "", set(taken)),
         description="Say that the request is about nothing that any of the agents does.",
@@ -122,7 +122,7 @@ def nobody_tool(taken: Sequence[str]) -> ToolSpec:
 
 
 def agent_tool(agent: Agent[Any], name: str, *, among: int) -> ToolSpec:
-    """The tool `name` for routing the request to `agent`, one of `among` candidates."""
+    """Create the tool `name`, which routes the request to `agent`. There are `among` candidates."""
     least, most = _ABOUT_CHARS
     room = max(least, min(most, _ALL_CHARS // max(among, 1)))
     return ToolSpec(
@@ -160,10 +160,10 @@ def _free(wanted: str, agent: str, taken: set[str]) -> str:
 
 
 CONFIDENCE = 90
-"""The confidence of every choice of a model, because models report no comparable number."""
+"""The confidence of every choice of a model, because models report no comparable confidence."""
 
 MAX_CANDIDATES = 64
-"""The maximum number of offered agents: providers refuse requests with many more tools, and models
+"""The maximum number of offered agents. With many more tools, providers refuse requests and models
 choose worse."""
 
 MAX_REASON_CHARS = 300
@@ -179,13 +179,13 @@ class OfferedChoice:
     reason: str
     context: str | None = None
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    """The probabilities of the offered tools; empty if the model does not report them."""
+    """The probabilities of the offered tools. Empty if the model does not report probabilities."""
 
 
 def read_choice(response: ModelResponse, offered: Collection[str]) -> OfferedChoice | str:
     """The model's choice, or the reason why it is invalid.
 
-    The first call counts, as with several handoffs at once. A choice is invalid if the tool was not
+    If the model calls several tools, the first call counts. A choice is invalid if the tool was not
     offered, the arguments are not a JSON object, or the `reason` is missing.
     """
     texts: list[str] = []
@@ -258,12 +258,13 @@ class LlmStage:
         may_decline: bool = True,
         prompt: str | None = None,
     ) -> None:
-        """`model` is ``provider:model``, which is resolved at the first use, or an object.
+        """`model` is a `Model`, or a name ``provider:model``, which is resolved at the first use.
 
         `prompt` replaces the built-in task, but not the text that declares requests and
-        descriptions as data. The timeout is that of the request; imports of the model do not count.
-        System agents are left out. Of more than `max_candidates` agents only the most likely are
-        offered. Raises `UserError` for a timeout or number of candidates that is not positive.
+        descriptions as data. The timeout applies to the request, without the time for importing the
+        model's package. System agents are left out. At most `max_candidates` agents are offered,
+        the most likely ones. Raises `UserError` for a timeout or number of candidates that is not
+        positive.
         """
         if timeout_ms <= 0 or max_candidates <= 0:
             raise UserError(
@@ -288,11 +289,11 @@ class LlmStage:
     async def decide(
         self, text: str, *, excluded: Collection[str] = (), ranking: Sequence[str] = ()
     ) -> StageResult:
-        """The model's choice among all agents that are not `excluded`.
+        """Return the model's choice among all agents that are not `excluded`.
 
         `ranking` names agents, most likely first. If there are too many agents, only the first ones
         are offered to the model. The result is `sure`, even if the model says that no agent fits.
-        Only cancellation raises an exception.
+        This method raises no exception except for a cancellation.
         """
         began = perf_counter()
         offered, left_out = self._shortlist(excluded, ranking)

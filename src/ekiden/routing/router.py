@@ -1,4 +1,5 @@
-"""The router: chooses the agent for a request; decides whether a conversation changes agents."""
+"""The router, which chooses the agent for a request and decides whether a conversation changes
+agents."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from ekiden.routing.llm import LlmStage
 
 LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning", default=None)
-"""Called with the number of learnt texts and of all texts while a large team is learnt, to show the
-progress."""
+"""A function that shows the progress while a large team is learnt. It is called with the number of
+learnt texts and the number of all texts."""
 
 _MAX_REASON = 300
 
@@ -50,14 +51,14 @@ _SHORT = 4_000
 thread."""
 
 MAX_LISTED = 5
-"""The maximum number of agents in the question to the person; the most likely come first."""
+"""The maximum number of agents in the question to the person. The most likely agents come first."""
 _DESCRIPTION_CHARS = 100
 
 
 def check_default_agent(
     settings: RoutingSettings, agents: Mapping[str, Agent[Any]], system: Collection[str]
 ) -> None:
-    """Raises `UserError` if the fallback is `default_agent` and its agent is invalid."""
+    """Raise `UserError` if the fallback is `default_agent` and the default agent is invalid."""
     if settings.fallback != "default_agent":
         return
     name = settings.default_agent
@@ -80,8 +81,8 @@ def check_default_agent(
 
 
 def question(agents: Sequence[Agent[Any]], *, why: str) -> str:
-    """The question to the person: the reason, the agents, and how to name one. `agents` are sorted
-    by likelihood."""
+    """The question to the person: the reason, the agents, and how to name an agent. `agents` are
+    sorted by likelihood, most likely first."""
     if not agents:
         return "There is no agent who could take this request."
     lines = [
@@ -219,8 +220,8 @@ class Router:
         """Route a request of a session. The runtime calls this method. `options` may contain only
         ``strategy``.
 
-        If no agent is chosen, the setting `fallback` decides whether the person gets a reply, and
-        which one.
+        If no agent is chosen, the person gets a question as the reply, unless the setting
+        `fallback` is ``none``.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
@@ -448,7 +449,8 @@ class SemanticLoader:
         return made if isinstance(made, str) else None
 
     async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """The result of the stage. A missing or failed stage gives a result without an agent."""
+        """Return the result of the stage. If the stage is unavailable or fails, the result has no
+        agent."""
         if isinstance(self._made, str):
             return _no_result(self._made)
         result: StageResult = await _beside(self._decide, text, excluded)

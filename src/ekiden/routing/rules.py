@@ -46,16 +46,17 @@ class _Hits:
 class RuleStage:
     """Finds the agent whose keywords and patterns match best.
 
-    A found keyword counts 10 and a matching pattern 20, each once. The score is the sum times
-    priority/100, rounded half up. Ties go to the higher priority, then to more patterns, then to
-    the first name. The confidence is the measured share of correct choices with the same lead over
-    the second agent (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space and
-    compatibility forms. In scripts with spaces they match whole words in any inflected form
-    (`ekiden.core.text.wording`); in Han, kana, Hangul, Thai and similar scripts they match
+    Each matching keyword counts 10 points and each matching pattern 20 points, once. The score is
+    the sum times priority/100, rounded half up. Of agents with the same score, the one with the
+    higher priority wins, then the one with more patterns, then the first name. The confidence is
+    the measured share of correct choices with the same lead over the second agent
+    (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space and compatibility forms. In
+    scripts with spaces, keywords match whole words in any inflected form
+    (`ekiden.core.text.wording`). In Han, kana, Hangul, Thai and similar scripts they match
     anywhere.
 
-    Everything is compiled once. One pass over the text finds all keywords, and a second pass finds
-    all patterns. Raises `UserError` for an invalid pattern or priority.
+    Keywords and patterns are compiled once. One pass over the text finds all keywords, and a second
+    pass finds all patterns. Raises `UserError` for an invalid pattern or priority.
     """
 
     __slots__ = ("_automaton", "_keywords", "_patterns", "_priorities", "_set", "_threshold")
@@ -81,7 +82,7 @@ class RuleStage:
         self._set = _pattern_set(patterns)
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """The best match; every agent with a score is a candidate."""
+        """Choose the best match. Every agent with a score is a candidate."""
         began = perf_counter()
         seen = opening(text, MAX_CHARS)
         scores = self.scores(seen, excluded=excluded)

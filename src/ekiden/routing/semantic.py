@@ -1,4 +1,4 @@
-"""The `semantic` stage: the agent whose examples and description are most similar to a request."""
+"""The `semantic` stage, which chooses the agent whose texts are most similar to a request."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TAUGHT = 3
 """An agent with fewer examples is known by its description only. In a team where most agents have
 more, its probability is a guess, so its choice is never sure."""
 OnLearning: TypeAlias = Callable[[int, int], None]
-"""Called with the number of learnt texts and of all texts."""
+"""A function that is called with the number of learnt texts and the number of all texts."""
 
 _STEP = 64
 """Number of texts between two reports of progress."""
@@ -73,13 +73,14 @@ class _Judge:
 
 
 class SemanticStage:
-    """Chooses by similarity of meaning. It learns from the agents' texts once, at creation.
+    """Chooses an agent by similarity of meaning. The stage learns from the agents' texts once, at
+    creation.
 
-    `threshold` is the minimum probability of a choice, 0 to 1; by default the calibration decides.
-    A choice is sure at a confidence of `sure_at` or more. `second` is another encoder with the same
-    weight as the first; it is not used for requests in languages that it does not know. The learnt
-    data of a large team is stored in the user's cache folder. Learning it takes seconds; meanwhile
-    `on_learning` is called with the progress. Safe to use from several threads::
+    `threshold` is the minimum probability of a choice, from 0 to 1. By default the calibration
+    decides. A choice is sure at a confidence of `sure_at` or more. `second` is another encoder with
+    the same weight as the first. It is not used for requests in languages that it does not know.
+    The learnt data of a large team is stored in the user's cache folder. Learning takes seconds for
+    such a team, and `on_learning` is called with the progress. Several threads can use one stage::
 
         stage = SemanticStage([billing, travel], local_embedder())
         stage.decide("why was I charged twice?").agent
@@ -239,7 +240,8 @@ class SemanticStage:
         return _Judge(learner=learner, calibration=calibration)
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """The most probable agent that is not `excluded`; no agent if none is similar enough.
+        """Choose the most probable agent that is not `excluded`, or no agent if none is similar
+        enough.
 
         The result is `sure` at a confidence of `sure_at` or more, if the agent has enough examples.
         """
@@ -267,7 +269,7 @@ class SemanticStage:
         return _result(candidates, reason, agent=best.agent, sure=sure, began=began)
 
     def lead(self, text: str) -> float:
-        """The distance of the best agent's score to the line for requests in scope.
+        """The distance of the best agent's score to the threshold for requests in scope.
 
         Without a `threshold`, requests with a lead of 0 or more are given to an agent.
         """
@@ -275,9 +277,9 @@ class SemanticStage:
         return float("-inf") if judged is None else judged.lead
 
     def scores(self, text: str) -> tuple[Matrix, Matrix] | None:
-        """The scores of the agents, and of the general texts.
+        """The scores of the agents, and of the general texts, which fit no agent.
 
-        `None` if the text has no known words, or nothing was learnt.
+        `None` if the text has no known words, or if nothing was learnt.
         """
         found = self._scored(text)
         return None if found is None else found[0]
@@ -329,8 +331,8 @@ def semantic_stage(
     sure_at: int = RuleSettings().confidence_threshold,
     on_learning: OnLearning | None = None,
 ) -> SemanticStage | str:
-    """The stage with the local embedder and the second encoder if there is one; or the reason why
-    the stage is unavailable.
+    """Create the stage with the local embedder, and with the second encoder if there is one. If the
+    stage is unavailable, the result is the reason.
 
     Raises `UserError` if a second encoder is configured and cannot be used.
     """

@@ -19,7 +19,7 @@ class RuleSettings(Checked):
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
     """The minimum confidence with which rules or meaning decide in the strategy `hybrid`. With less
-    confidence, the next strategy is tried."""
+    confidence, the next stage is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class LlmSettings(Checked):
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
-    """The routing model; null uses the team's model."""
+    """The routing model. With null, the team's model is used."""
     prompt: Annotated[str | None, Allowed(what="a text")] = None
-    """The prompt of the routing model; null uses the built-in prompt."""
+    """The prompt of the routing model. With null, the built-in prompt is used."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
     """The timeout of the routing model, in milliseconds."""
 

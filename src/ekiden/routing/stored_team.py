@@ -1,12 +1,12 @@
-"""The team of a project as its router knows it, in the user's cache folder.
+"""Caches the team of a project, as far as routing needs it, in the user's cache folder.
 
-To load a large project takes longer than to route a request. `ekiden route` therefore stores what
-routing needs: agents with their triggers, and settings. The stored team is used only while all that
-it was made of is unchanged: the content of every file, the names in every folder, the environment
-and Ekiden's own code. Times and sizes of a project's files are not compared, so that no change is
-missed.
+The load of a large project takes longer than the routing of a request. Therefore `ekiden route`
+stores the agents with their triggers, and the settings. The stored team is used only while its
+sources are unchanged: the content of every file, the names in every folder, the environment and
+Ekiden's own code. For the project's files, contents are compared instead of times and sizes, so
+that no change is missed.
 
-The cache is read as untrusted data: a team that is not exactly as it must be is ignored.
+The cache is untrusted data, so a stored team with any error is ignored.
 """
 
 from __future__ import annotations
@@ -62,25 +62,28 @@ _TEXTS: Final = ("title", "description", "handoff_description")
 
 
 class StoredTeam(NamedTuple):
-    """A team for routing. It has no tools and handoffs, so it cannot run."""
+    """A team for routing. The agents have no tools and handoffs, so the team cannot run."""
 
     router: Router
     agents: Mapping[str, Agent[Any]]
     """All agents by name, without the router."""
     settings: RoutingSettings
-    """The settings of the project. Those of the router may differ, by an agent file for it."""
+    """The settings of the project. The router's own settings may differ, if an agent file
+    configures the router."""
     problems: Sequence[tuple[Mapping[str, Any], str]]
-    """The errors of files that were skipped, as JSON and as text."""
+    """The errors of skipped files, each as JSON and as text."""
 
 
 class TeamSources(NamedTuple):
-    """The files and folders that a team is made of. A missing one is a source too."""
+    """The files and folders from which a team is loaded. They include missing files and folders,
+    because the team changes when these appear."""
 
     files: tuple[str, ...]
     folders: tuple[str, ...]
 
     def digest(self) -> str:
-        """A hash of what they contain, and of everything else that the team depends on."""
+        """A hash of the contents of files and folders, and of everything else that the team depends
+        on."""
         digest = blake2b(repr((self, *_surroundings())).encode("utf-8", "surrogatepass"))
         for path in self.folders:
             digest.update(repr(_names(path)).encode("utf-8", "surrogatepass"))
@@ -92,7 +95,7 @@ class TeamSources(NamedTuple):
 
 
 def sources(files: Iterable[Path], folders: Iterable[Path]) -> TeamSources:
-    """`files`, and the agent files in `folders` and all their subfolders."""
+    """The sources of a team: `files`, and the agent files in `folders` and their subfolders."""
     inside = [os.path.abspath(path) for path in files]
     visited: list[str] = []
     waiting = [os.path.abspath(path) for path in folders]
@@ -108,7 +111,7 @@ def sources(files: Iterable[Path], folders: Iterable[Path]) -> TeamSources:
 
 
 def read_team(root: str) -> StoredTeam | None:
-    """The stored team of the folder `root`; `None` if there is none, or if something changed."""
+    """The stored team of the folder `root`; `None` if no team is stored or a source has changed."""
     try:
         path = _path(root)
         if os.stat(path).st_size > _MOST_BYTES:
@@ -140,10 +143,10 @@ def write_team(
     settings: RoutingSettings,
     problems: Sequence[tuple[Mapping[str, Any], str]],
 ) -> None:
-    """Store a team that was loaded after `digest` was computed of its sources.
+    """Store a team. `digest` is the digest of its sources from before the team was loaded.
 
-    Nothing is stored if a source changed meanwhile, for a small team, for a team that asks a model,
-    and if the folder cannot be written.
+    Nothing is stored if a source has changed since then, or if the folder cannot be written. Small
+    teams and teams that ask a model are not stored either.
     """
     targets = router.targets
     if len(targets) < _FEWEST or router.has_model:

@@ -10,7 +10,8 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
 MAX_TEXTS = 20_000
-"""Maximum number of texts of a team. If there are more, every agent gets an equal share."""
+"""The maximum number of texts of a team. If there are more texts, every agent gets an equal
+share."""
 
 _EXAMPLE, _DESCRIPTION, _CAPABILITY, _KEYWORDS, _NAME = 1.0, 0.5, 0.3, 0.2, 0.1
 _MAX_SENTENCES = 8
@@ -35,20 +36,20 @@ class AgentText:
     weight: float
     """The weight of the text, up to 1."""
     is_request: bool
-    """Whether it is worded as a request, like examples. Other texts describe the agent."""
+    """Whether the text is worded as a request, like examples. Other texts describe the agent."""
 
 
 def has_words(text: str) -> bool:
     """Whether a text has a letter of any script.
 
-    An encoder also returns vectors for digits, punctuation and emoji, and by chance each of these
-    is near the vector of some agent.
+    An encoder also returns vectors for digits, punctuation and emoji. By chance, each of these
+    vectors is near the vector of some agent.
     """
     return any(map(str.isalpha, text))
 
 
 def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
-    """All texts in the order of the agents; at least one for every agent.
+    """All texts, in the order of the agents. Every agent has at least one text.
 
     Examples have the highest weight, then the description, capabilities, keywords and the name. The
     best text of an agent has the weight 1, so that an agent with only a description is not at a
@@ -72,7 +73,7 @@ def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
 
 
 def sources_of(agent: Agent[Any]) -> tuple[object, ...]:
-    """Everything that the texts of an agent are made from."""
+    """All fields of an agent from which its texts are made."""
     return (
         agent.name,
         agent.title,
@@ -156,7 +157,8 @@ REQUESTS = (
     "How do I start a small business?",
 )
 """General requests that fit no agent. A request goes to an agent only if it is more similar to the
-agent's texts than to these. Those that are similar to an agent's texts are left out."""
+agent's texts than to these requests. General requests that are similar to an agent's texts are left
+out."""
 
 SUBJECTS_WEIGHT = 0.3
 
@@ -222,6 +224,6 @@ SUBJECTS = (
     "Answers questions about opening hours and places nearby.",
     "Supports mothers, babies and children.",
 )
-"""Descriptions of all sorts of agents. For a team without examples, those that are similar to none
-of its own agents are additional targets: a request that is more similar to one of these fits no
-agent of the team."""
+"""Descriptions of all sorts of agents. For a team without examples, the descriptions that are
+similar to none of its own agents are additional targets. A request that is more similar to such a
+target than to the team's agents fits no agent of the team."""
