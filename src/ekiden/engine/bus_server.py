@@ -1,10 +1,10 @@
-"""Agents of a team on the bus: each message to an agent becomes a session of its own.
+"""Serves the agents of a team on the bus. Each message to an agent becomes a session of its own.
 
 Agents without negotiation tools can also answer automatically in collaborations. An agent bids for
 a call according to its capabilities, its load and its availability. It accepts requests and
-proposals as they are, or rejects them if it is not available. A person or program may answer in the
-agent's name first: the agent waits a moment, and answers only what is not answered yet. An
-initiator never answers automatically, because it decides itself.
+proposals unchanged, or rejects them if it is not available. A person or program may answer in the
+agent's name first. So the agent waits a moment, and answers only if no answer has come. The agent
+that started a collaboration never answers automatically.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _USUAL_SESSIONS: Final = 100
 
 
 def negotiates(agent: Agent[Any]) -> bool:
-    """Whether the agent has tools to answer itself. See `negotiation_tools`."""
+    """Whether the agent has tools with which its model can answer. See `negotiation_tools`."""
     return {"accept", "reject"} <= {tool.name for tool in agent.tools}
 
 
@@ -55,7 +55,7 @@ class AutomaticAnswers:
         self._collaborations = collaborations
 
     def bid(self, agent: Agent[Any]) -> Callable[[Collaboration], Awaitable[Offer | None]]:
-        """A function that returns the agent's bid for a call. Full load halves the score."""
+        """A function that returns the agent's bid for a call. At full load, the score is halved."""
         from ekiden.collaboration import Offer
         from ekiden.collaboration.collaborations import capability_bid
 
@@ -125,11 +125,11 @@ class BusServer:
         answers: bool = False,
         serves: Collection[str] | None = None,
     ) -> None:
-        """With `collaborations`, the agents take part in collaborations: a verified request or
+        """With `collaborations`, the agents take part in collaborations. A verified request or
         proposal creates a session, in which the agent answers with its `negotiation_tools`.
 
         Agents answer calls for bids according to their capabilities. With `answers`, agents without
-        these tools answer automatically, and bids consider load and availability (see
+        these tools answer automatically, and bids depend on load and availability (see
         `own_answers`). With `serves`, only the named agents are served.
         """
         self._bus = bus
@@ -234,10 +234,12 @@ _worker_log = logging.getLogger("ekiden.worker")
 
 
 class CollaborationWorker:
-    """Lets agents take part in the collaborations of a store; any number of processes may do so.
+    """Lets agents take part in the collaborations of a store. Any number of processes may use this
+    class for one store.
 
-    An agent is served while it has messages, unless another process serves it on the bus: it bids
-    for calls, and answers requests. Agreements are executed as handoffs; a worker runs the target.
+    An agent is served while it has messages, unless another process serves it on the bus. A served
+    agent bids for calls, and answers requests. Agreements are executed as handoffs, whose targets
+    run in a worker.
     """
 
     def __init__(
@@ -249,8 +251,8 @@ class CollaborationWorker:
         serves: Collection[str] | None = None,
         stopping: Callable[[], asyncio.Event] | None = None,
     ) -> None:
-        """`serves` are the agents that take part; by default all agents except people and routers.
-        `stopping` returns an event that ends `run` when it is set."""
+        """`serves` contains the agents that take part, by default all agents except people and
+        routers. `stopping` returns an event. When this event is set, `run` ends."""
         self._store = store
         self._team = team
         self._config = config
@@ -287,7 +289,8 @@ class CollaborationWorker:
             await asyncio.sleep(_EVERY_S)
 
     async def has_work(self) -> bool:
-        """Whether an agent here has an unread message, or an agreement has to be executed."""
+        """Whether an agent of this process has an unread message, or an agreement has to be
+        executed."""
         return await self._has_agreements() or bool(await self._addressees())
 
     async def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""Serves several stores in one process; they share its concurrency fairly."""
+"""Serves several stores in one process. The stores share the maximum concurrency fairly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _turns = count(1)
 
 
 class SessionQueue:
-    """One store in a fleet: its claims, and its share of the fleet's slots."""
+    """The claims of one store in a fleet, and the store's share of the fleet's slots."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class SessionQueue:
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants_more(self, now: float) -> bool:
-        """Whether another claim may find something."""
+        """Whether another claim may find a session."""
         return self.may_have and self.claims < self._width and self.rest_until <= now
 
     def turn(self) -> tuple[int, int]:
-        """The sort key for the next turn: the store with the fewest slots comes first, and among
-        these the one that has waited longest."""
+        """The sort key for the next turn. The store with the fewest slots comes first. Of several
+        such stores, the one that has waited longest comes first."""
         return self._taken, self._last_turn
 
     def begin(self) -> None:
@@ -73,7 +73,7 @@ class SessionQueue:
         self._last_turn = next(_turns)
 
     def claimed(self) -> None:
-        """Note the end of a claim."""
+        """Take note that a claim has ended."""
         self.claims -= 1
 
     def end(self) -> None:
@@ -81,17 +81,17 @@ class SessionQueue:
         self._taken -= 1
 
     def found(self) -> None:
-        """Note that a claim found a session, so there may be more."""
+        """Take note that a claim found a session, so there may be more ready sessions."""
         self.is_troubled = False
         self._width = min(self._width * 2, _WIDEST)
         self._pause_s = _SHORTEST_S
         self.may_have = True
 
     def missed(self, hints: int) -> float:
-        """Note that a claim found nothing, and return the seconds to pause.
+        """Take note that a claim found no session, and return the seconds to pause.
 
-        `hints` is the number of hints before the claim: a hint since then may be about a session
-        that the claim did not see.
+        `hints` is the number of hints before the claim. A later hint may be about a session that
+        the claim did not see.
         """
         self._width = _NARROWEST
         self.is_troubled = False
@@ -100,17 +100,17 @@ class SessionQueue:
         return pause_s
 
     def failed(self) -> None:
-        """Note that a claim failed."""
+        """Take note that a claim failed."""
         self._width = _NARROWEST
         self.is_troubled = True
 
     def hurry(self) -> None:
-        """End the pause, because a finished session may have made others ready."""
+        """End the pause, because a finished session may have made other sessions ready."""
         if not self.is_troubled:
             self._pause_s, self.rest_until = _SHORTEST_S, 0.0
 
     def hinted(self) -> None:
-        """Note a change in the store, or that it is time to check."""
+        """Take note of a change in the store, or that it is time to check the store."""
         self.hints += 1
         self.may_have = True
 
@@ -127,7 +127,7 @@ class SessionQueue:
 
 
 class ServedStores(Protocol):
-    """Advances the sessions of several stores. See `Fleet`."""
+    """Runs the sessions of several stores. See `Fleet`."""
 
     stopping: asyncio.Event
 
@@ -150,7 +150,7 @@ class ServedStores(Protocol):
 class Fleet:
     """Runs ready sessions of all its stores, at most `concurrency` at a time.
 
-    You can add and remove stores while it runs::
+    You can add and remove stores while the fleet runs::
 
         fleet = Fleet(concurrency=16)
         fleet.add(StoreWorker(store, team, serves=["triage"], config=RunConfig()))
@@ -200,7 +200,7 @@ class Fleet:
             self._news.set()
 
     async def remove(self, store_worker: StoreWorker) -> None:
-        """Stop serving a store; other processes continue its running sessions."""
+        """Stop serving a store. Other processes continue its running sessions."""
         line = self._lines.pop(store_worker, None)
         if line is None:
             return
@@ -223,8 +223,8 @@ class Fleet:
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop`. With `until_idle` also end when no session is ready, running, or
-        pausing before a retry. `ready` is called at the start."""
+        """Work until `stop` is called. With `until_idle`, also end when no session is ready,
+        running, or waiting for a retry. `ready` is called at the start."""
         ready()
         self._is_running = True
         for line in self._lines.values():

@@ -26,11 +26,11 @@ from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionF
 def served_agents(
     team: Team, *, agents: Iterable[str] | None = None, labels: Iterable[str] = ()
 ) -> frozenset[str]:
-    """The names of the agents that a worker with these `labels` runs: all whose `runs_on` is among
-    the labels, or of these only the named `agents`.
+    """The names of the agents that a worker with these `labels` runs. These are all agents whose
+    `runs_on` labels the worker has. With `agents`, only the named agents are included.
 
     Raises `UnknownAgent` for a name outside the team, and `UserError` for a named agent that cannot
-    run here, or if no agent is left.
+    run on this worker, or if no agent is left.
     """
     own = check_labels(labels, "the labels of a worker")
     served = runnable(team, own)
@@ -59,7 +59,7 @@ def runnable(team: Team, labels: frozenset[str]) -> frozenset[str]:
 
 
 def needs_of(team: Team, served: Collection[str]) -> dict[str, list[str]]:
-    """The labels that each agent needs that is not in `served`."""
+    """For each agent that is not in `served`, the labels that the agent needs."""
     return {agent.name: sorted(agent.runs_on) for agent in team if agent.name not in served}
 
 
@@ -68,7 +68,8 @@ BEATS = "workers.beats"
 BEAT_S = 5.0
 """Seconds between two heartbeats."""
 GONE_S = 15.0
-"""After this many seconds without a heartbeat, a worker is dead or cannot reach the store."""
+"""After this many seconds without a heartbeat, a worker counts as gone: it is dead, or cannot reach
+the store."""
 _FORGOTTEN_S = 3600.0
 _PAGE = 200
 _LOOKED_AT = 1000
@@ -89,21 +90,22 @@ class WorkerRecord(Value):
 
     id: str
     owner: str
-    """The name of the worker, as shown as the owner of sessions."""
+    """The name of the worker, which is also shown as the owner of its sessions."""
     host: str
     pid: int
     version: str
     engine: str
-    """`worker`, `server`, or another."""
+    """The kind of process, such as `worker` or `server`."""
     tenant: str
     agents: tuple[str, ...]
-    """The agents that it runs."""
+    """The agents that the worker runs."""
     needs: Mapping[str, Sequence[str]]
-    """For each agent of its team that it does not run: the labels that the agent needs."""
+    """The labels that an agent needs, for each agent of the worker's team that the worker does not
+    run."""
     labels: tuple[str, ...]
     concurrency: int
     running: int
-    """The sessions of this store that it is running."""
+    """The number of sessions of this store that the worker is running."""
     finished: int
     started_at: float
     seen_at: float
@@ -121,7 +123,7 @@ class Unserved(Value):
 
     agent: str
     sessions: int
-    """The number of such sessions among the latest 1,000 ready sessions."""
+    """The number of these sessions among the latest 1,000 ready sessions."""
     needs: tuple[str, ...]
     """The labels that the agent needs, if a worker knows them."""
 
@@ -131,7 +133,7 @@ class Unserved(Value):
 
 
 async def list_workers(store: Store) -> list[WorkerRecord]:
-    """The workers that are alive, or died within the last hour; the oldest first."""
+    """The workers that are alive or died within the last hour, oldest first."""
     now_us = await store.now_us()
     workers = await _all(store, WORKERS)
     # Heartbeats are read after the workers. A worker is written together with its first heartbeat,
@@ -162,9 +164,10 @@ async def prune_workers(store: Store) -> int:
 async def unserved(
     store: Store, workers: Collection[WorkerRecord], *, among: Collection[str] | None = None
 ) -> list[Unserved]:
-    """Agents with ready sessions that no worker runs; of `among`, if given.
+    """Agents with ready sessions that no worker runs. With `among`, only agents in `among` are
+    returned.
 
-    Empty if there is no working worker at all. A draining worker does not count.
+    If no worker is working at all, the result is empty. A draining worker does not count.
     """
     working = [each for each in workers if each.state == "working"]
     if not working:

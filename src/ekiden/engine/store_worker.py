@@ -42,7 +42,8 @@ from ekiden.tracing.logs import LogSession
 _log = logging.getLogger("ekiden.worker")
 
 LOOK_S = 4.0
-"""Seconds after which a store is checked without a hint, in case a hint was lost."""
+"""The number of seconds after which a store is checked without a hint, because a hint may be
+lost."""
 REST_S = 0.5
 """The pause after a failure, so that retries do not become a busy loop."""
 _STOP_TIMEOUT_S = 5.0
@@ -55,15 +56,15 @@ class Audience(Protocol):
     """The observers of sessions that a worker runs."""
 
     def wants(self, session_id: str) -> bool:
-        """Whether the session has observers now; its models then stream their answers."""
+        """Whether the session has observers now. If so, its models stream their answers."""
         ...
 
     def showing(self, session_id: str) -> AbstractContextManager[None]:
-        """Entered while this process runs the session."""
+        """A context that is open while this process runs the session."""
         ...
 
     def show(self, session_id: str, shown: Event | ModelDelta) -> None:
-        """Show an event, which is already stored, or a delta."""
+        """Show observers an event, which is already stored, or a delta."""
         ...
 
 
@@ -79,7 +80,7 @@ class SessionTask:
     async def stop(
         self, *, status_on_cancel: SessionStatus, timeout_s: float | None = None
     ) -> bool:
-        """Cancel the task; the session gets the status `status_on_cancel`, and can be resumed.
+        """Cancel the task. The session gets the status `status_on_cancel`, and can be resumed.
 
         Returns whether the task ended within `timeout_s` seconds, by default five.
         """
@@ -94,7 +95,7 @@ class SessionTask:
 
 
 class StoreWorker:
-    """Runs sessions of one store with a team. The caller decides when and how many."""
+    """Runs sessions of one store with a team. The caller decides when, and how many at a time."""
 
     def __init__(
         self,
@@ -108,8 +109,8 @@ class StoreWorker:
         name: str = "",
         listens: bool = True,
     ) -> None:
-        """`serves` are the agents whose sessions are claimed, and `name` is the tenant. Without
-        `listens` the store is only polled, which is cheaper where hints are expensive."""
+        """`serves` contains the agents whose sessions are claimed, and `name` is the tenant.
+        Without `listens`, the store is only polled, which is cheaper if hints are expensive."""
         self.store = store
         self.team = team
         self.config = config
@@ -132,11 +133,11 @@ class StoreWorker:
 
     @property
     def under_way(self) -> Collection[str]:
-        """The ids of the sessions that run here."""
+        """The ids of the sessions that run in this process."""
         return self._under_way.keys()
 
     async def claim(self) -> tuple[Claim, SessionRow] | None:
-        """Claim the next session; a cancelled call does not leave it claimed."""
+        """Claim the next session. If the call is cancelled, the session does not stay claimed."""
         claiming = self.store.claim_next(
             owner=owner_name(), lease_s=self.config.lease_s, agents=self._agents
         )
@@ -150,11 +151,11 @@ class StoreWorker:
         return claimed
 
     async def ready(self, *, slower: float, has_room: Callable[[], bool]) -> None:
-        """Wait until a session may be ready, or it is time to check without a hint. `slower` is a
-        factor for that time.
+        """Wait until a session may be ready, or until it is time to check without a hint. `slower`
+        is a factor for that time.
 
-        `has_room` returns whether this process would claim a session; otherwise another process
-        gets the hint.
+        `has_room` returns whether this process would claim a session. If it would not, another
+        process gets the hint.
         """
         if self._listens:
             # The expiry of a lease sends no hint. A check once per lease finds the sessions of dead
@@ -179,10 +180,10 @@ class StoreWorker:
         status_on_cancel: SessionStatus = "idle",
         timeout_s: float | None = None,
     ) -> bool:
-        """Stop running the session, which is kept and can be resumed. Returns whether it was
-        running here and has stopped within `timeout_s` seconds, by default five.
+        """Stop running the session, which is kept and can be resumed. Returns whether the session
+        was running in this process and has stopped within `timeout_s` seconds, by default five.
 
-        A claimed session before its first step is only released: its row is unchanged.
+        A claimed session before its first step is only released, and its row does not change.
         """
         found = self._under_way.get(session_id)
         return found is not None and await found.stop(
@@ -190,8 +191,8 @@ class StoreWorker:
         )
 
     async def advance(self, claim: Claim, row: SessionRow) -> None:
-        """Run the session to an outcome, or until it must wait. Failures are logged. The current
-        task must do nothing else, because stopping the session cancels it."""
+        """Run the session to an outcome, or until it must wait. Failures are logged. Call this
+        method in a separate task, because the task is cancelled when the session is stopped."""
         LOGGED.set(LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us))
         options = RunOptions(
             root=self.team,
@@ -226,7 +227,7 @@ class StoreWorker:
                 del self._under_way[row.id]
 
     async def rest(self) -> None:
-        """Pause after a failure, at most until the worker is stopping."""
+        """Pause after a failure. The pause ends early if the worker is stopping."""
         await _rest(self.stopping)
 
     async def _run(self, options: RunOptions, claim: Claim, row: SessionRow) -> None:
@@ -284,14 +285,16 @@ _STOP_HERE_TIMEOUT_S = 1.0
 """Seconds to wait for a run to stop. After that, the request stays and is tried again later."""
 
 StopHere = Callable[[str], Awaitable[bool]]
-"""A function that stops the run of a session in this process; returns whether there was one."""
+"""A function that stops the run of a session in this process, and returns whether there was such a
+run."""
 
 
 class Stops:
-    """Serves stop requests. Any number of processes may do so; each request is served once."""
+    """Serves stop requests. Any number of processes may use this class for one store. Each request
+    is served once."""
 
     def __init__(self, store_worker: StoreWorker, *, also: StopHere | None = None) -> None:
-        """`also` stops runs of this process outside of the store worker."""
+        """`also` is a function that stops runs of this process outside of the store worker."""
         self._store_worker = store_worker
         self._also = also
 
@@ -311,7 +314,7 @@ class Stops:
             await asyncio.sleep(_GAP_S)
 
     async def once(self) -> bool:
-        """Serve all stored requests, and return whether there were any."""
+        """Serve all stored requests, and return whether there were requests."""
         after = ""
         while requests := await stop_requests(self._store_worker.store, after=after):
             # A failing request must not cancel the others; the first error is raised afterwards.
@@ -355,10 +358,10 @@ class Stops:
 
 
 async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
-    """Stop a run that no process runs: it waits for an answer or for a worker.
+    """Stop a run that no process works on, because it waits for an answer or for a worker.
 
-    Raises `SessionBusy` if it is running, and `UnknownAgent` if a process with another team must
-    stop it; the session is then unchanged.
+    Raises `SessionBusy` if the session is running, and `UnknownAgent` if a process with another
+    team must stop the run. After an error the session is unchanged.
     """
     options = RunOptions(
         root=team, config=replace(config, on_busy="refuse"), status_on_cancel="idle", drives=False

@@ -38,8 +38,8 @@ _EVERY_S = 5.0
 
 
 class MemoryWorker:
-    """Delivers memories to the memory back ends of a team's agents; any number of processes may do
-    so."""
+    """Delivers memories to the memory back ends of a team's agents. Any number of processes may use
+    this class for one store."""
 
     def __init__(self, store: Store, team: Team, config: RunConfig) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class MemoryWorker:
             await asyncio.sleep(_EVERY_S)
 
     async def once(self) -> None:
-        """Deliver everything that is due. Failures are retried the next time."""
+        """Deliver all changes that are due. Failed deliveries are retried the next time."""
         from ekiden.memory import Memory
 
         for name in self._backends:
@@ -107,8 +107,8 @@ def background_work(
     """The background tasks of a store: timers, housekeeping, memory delivery, stop requests, and
     the registry of workers.
 
-    With `rarely` the store is one of many, and is checked less often. Without `keeps_time` other
-    processes handle timers.
+    With `rarely`, the store is checked less often, because it is one of many. Without `keeps_time`,
+    other processes handle timers.
     """
     heartbeat = Heartbeat(
         store_worker,
@@ -131,9 +131,9 @@ class Worker:
     """Claims `ready` sessions and runs each of them to an outcome, up to `concurrency` at a time.
 
     A worker claims only sessions whose active agent is in its team. Any number of workers may use
-    one store; each session is claimed by one worker only. Other workers take over the sessions of a
-    dead worker when its lease expires. If `run` is cancelled, other workers take over the sessions
-    of this worker at once::
+    one store, because each session is claimed by only one worker. Other workers take over the
+    sessions of a dead worker when its lease expires. If `run` is cancelled, other workers take over
+    the sessions of this worker at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)
@@ -239,7 +239,7 @@ async def submit(
 
 
 TIMERS_S = 0.5
-"""Seconds between two checks of timers, unless one is due before."""
+"""Seconds between two checks of timers. If a timer is due earlier, the check is earlier."""
 _LONGEST_S = 10.0
 """The maximum number of seconds between two checks."""
 _PRUNING_EVERY_S = 60.0
@@ -252,16 +252,17 @@ _CYCLES = "circles"
 
 
 class Timekeeping:
-    """Handles timeouts of questions and deadlines of inbox items; any number of processes may do
-    so."""
+    """Handles timeouts of questions and deadlines of inbox items. Any number of processes may use
+    this class for one store."""
 
     def __init__(self, store: Store, *, rarely: bool = False) -> None:
-        """With `rarely` the store is one of many, and is checked less often."""
+        """With `rarely`, the store is checked less often, because it is one of many."""
         self._store = store
         self._shortest_s = 4 * TIMERS_S if rarely else TIMERS_S
 
     async def run(self) -> None:
-        """Handle timers for ever: when one is due, and soon after one was set."""
+        """Handle timers until this call is cancelled: when a timer is due, and soon after a timer
+        was set."""
         await self._wait_for_change(0)  # A change before the first wait would be missed.
         while True:
             left_s = await self.once()
@@ -288,7 +289,8 @@ class Timekeeping:
 
 
 class Housekeeping:
-    """Prunes old data, updates indexes and breaks deadlocks; any number of processes may do so."""
+    """Prunes old data, updates indexes and breaks deadlocks. Any number of processes may use this
+    class for one store."""
 
     def __init__(
         self, store: Store, retention: Retention, *, policy: VictimPolicy = "longest"
@@ -299,7 +301,8 @@ class Housekeeping:
         self._policy = policy
 
     async def run(self) -> None:
-        """Work regularly, for ever; deadlocks are checked more often than the rest."""
+        """Work regularly until this call is cancelled. Deadlocks are checked more often than the
+        rest."""
         while True:
             await self.once()
             for _ in range(round(_PRUNING_EVERY_S / _CYCLES_S) - 1):
@@ -308,8 +311,9 @@ class Housekeeping:
             await asyncio.sleep(_CYCLES_S)
 
     async def once(self) -> None:
-        """Delete old data, at most once an hour over all processes, update the index of sessions if
-        it is used, and break unnoticed deadlocks. Failures are retried the next time."""
+        """Delete old data, at most once an hour for all processes together. Update the index of
+        sessions if the index is used, and break unnoticed deadlocks. Failed work is retried the
+        next time."""
         await self._attempt(self._prune)
         await self._attempt(self._index)
         await self._attempt(self._break_deadlocks)

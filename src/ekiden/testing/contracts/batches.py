@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[type[EkidenError], dict[str, Any]]] = {
         {"openings": [opening(variables={"a": object()})]},
     ),
 }
-"""Parts of a batch that are refused, by reason."""
+"""Parts that make a store refuse the whole batch, by reason. Each has its error and the parts."""
 
 _each_refusal = pytest.mark.parametrize("why", REFUSED)
 

@@ -138,7 +138,7 @@ async def words(engine: EngineUnderTest, session_id: str = "s") -> list[str]:
 async def events(
     engine: EngineUnderTest, type: str | None = None, session_id: str = "s"
 ) -> list[Event]:
-    """The events of the session, or those of one type."""
+    """The events of the session, or only the events of one type."""
     found = await engine.store.events(session_id)
     return [event for event in found if type is None or event.type == type]
 

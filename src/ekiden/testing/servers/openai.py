@@ -60,7 +60,7 @@ class Cut:
 
     step: AnswerStep
     after: int
-    """The number of events that are sent of a stream. Of an answer that is not streamed, half is
+    """The number of events that are sent if the answer is streamed. Otherwise half of the answer is
     sent."""
     how: Literal["drop", "end", "hang"] = "drop"
     """What follows. `drop`: the server closes the connection. `end`: the server ends the stream
@@ -124,7 +124,7 @@ class OpenAIServer(LoopbackServer):
 
     You can use the steps of `ScriptedModel`, and `http_error`, `refuse`, `cut` and `garbled`. The
     server checks requests like the real API. An invalid request gets the status 400 and uses no
-    step. Leaving the block raises an error for unused steps, and for requests without a step.
+    step. At the end of the block, unused steps and requests without a step raise an error.
     """
 
     def __init__(

@@ -52,10 +52,10 @@ class RealtimeServer:
             ...
         assert server.kinds[:2] == ["session.update", "conversation.item.create"]
 
-    You can use all steps of `ScriptedModel`; the steps `heard`, `complain` and `fail_turn`; and the
-    steps `cut` and `garbled` of `ekiden.testing.servers.openai`. The server checks frames like the
-    real API. Refused frames are in `complaints`, not in `frames`. Leaving the block raises an error
-    for unused steps, and for requests without a step.
+    You can use all steps of `ScriptedModel`, and the steps `heard`, `complain` and `fail_turn`. You
+    can also use the steps `cut` and `garbled` of `ekiden.testing.servers.openai`. The server checks
+    frames like the real API. Refused frames are in `complaints`, not in `frames`. At the end of the
+    block, unused steps and requests without a step raise an error.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RealtimeServer:
         return self.sent(kind)[number - 1]
 
     async def push(self, frame: Frame | str | bytes) -> None:
-        """Send a frame that the client did not request on the last connection."""
+        """Send a frame on the last connection, although the client did not request it."""
         await self._last().send(frame)
 
     async def hang_up(self, code: int = 1000, reason: str = "") -> None:

@@ -162,7 +162,7 @@ def _usage(usage: Usage) -> Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A step in which the person says this when audio arrives."""
+    """A step in which the person says a text when audio arrives."""
 
     transcript: str
 

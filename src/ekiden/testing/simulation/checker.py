@@ -55,7 +55,7 @@ class SimulationReport:
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, without the trace."""
+        """Return the report as JSON, without the trace."""
         return {
             "seed": self.seed,
             "ok": self.ok,

@@ -2,7 +2,7 @@
 depend only on the seed.
 
 Callbacks of one simulated process keep their order, as in asyncio. The seed decides which process
-is next. Callbacks of a killed process do not run; callbacks of a frozen process wait.
+is next. Callbacks of a killed process do not run. Callbacks of a frozen process wait.
 """
 
 from __future__ import annotations

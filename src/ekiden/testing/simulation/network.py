@@ -160,8 +160,8 @@ class Network:
         effect: Callable[[], Coroutine[Any, Any, T]],
         facts: tuple[Any, ...],
     ) -> T:
-        """Deliver a call, and return the reply. After `StoreUnavailable`, the call may have had its
-        effect or not."""
+        """Deliver a call, and return the reply. If `StoreUnavailable` is raised, it is unknown
+        whether the call had its effect."""
         if self.is_closed:
             raise StoreUnavailable("the simulated world is over")
         loop, delivery = self._loop, self._faults.delivery()
