@@ -39,9 +39,9 @@ _T = TypeVar("_T")
 
 
 def open_backend(options: BackendOptions) -> MemoryBackend:
-    """Create the back end from the environment: ``PINECONE_API_KEY``, and ``PINECONE_HOST`` (the
-    address of the index) or ``PINECONE_INDEX`` (the name of the index, whose address is requested
-    at the first use).
+    """Create the back end from the environment variables ``PINECONE_API_KEY`` and
+    ``PINECONE_HOST``, the address of the index. Instead of the latter, ``PINECONE_INDEX`` can name
+    the index. Its address is then requested at the first use.
 
     This call makes no request. Raises `UserError` if a variable or the extra ``pinecone`` is
     missing.
@@ -68,7 +68,7 @@ def open_backend(options: BackendOptions) -> MemoryBackend:
 class PineconeBackend:
     """A `MemoryBackend` that uses one index of Pinecone.
 
-    Each event loop has its own client, which is created at the first call, so a program can use the
+    Each event loop has its own client, which is created at the first call. So a program can use the
     back end in several event loops.
     """
 

@@ -127,7 +127,7 @@ class VertexReplica:
     created only once. If Vertex AI does not accept this id, Ekiden stores the name that Vertex AI
     returns. The ``invocationId`` of an event in Vertex AI is the event's id in Ekiden. Before
     Ekiden repeats a request, it checks whether Vertex AI already has an event with this
-    ``invocationId``. The default credentials are those of this machine (``google-auth``).
+    ``invocationId``. By default the credentials of this machine are used (``google-auth``).
     `timeout_s` is the timeout of each request.
     """
 

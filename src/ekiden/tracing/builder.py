@@ -1,11 +1,11 @@
 """Builds spans from the events of one session, in their order.
 
-No data is recorded only for traces. The effect of an event depends only on earlier events, so later
-events do not change the ids and parents of spans.
+Spans need no additional stored data. The effect of an event depends only on earlier events, so
+later events do not change the ids and parents of spans.
 
 * A **run** begins with a message, or with a handoff that is requested while the session has no run.
-  A run that ended with an error, at a limit or by a stop continues, when it is resumed, as a new
-  span with a link to the first one. A waiting run stays open until it continues.
+  If a run that failed, reached a limit or was stopped is resumed, it continues as a new span with a
+  link to the first span. A waiting run stays open until it continues.
 * A **stay** of an agent begins with its `agent_start`, or with its first event, and ends with a
   handoff, a rollback, or the end of the run.
 * A **handoff** is a child of the source's stay. It lasts from its request until it is confirmed,
@@ -281,7 +281,7 @@ _ENDED_BADLY: Final = frozenset({"failed", "out_of_budget"})
 
 
 class SpanBuilder(SessionSpans):
-    """Builds the spans of one session; call `add` with its events in order."""
+    """Builds the spans of one session. Call `add` with the session's events in order."""
 
     def add(self, event: Event) -> None:
         """Process the next event."""
@@ -306,8 +306,9 @@ def spans_of(
     """Return the spans of a session, built from its `events` in their stored order. Each span comes
     after its parent.
 
-    Without `context`, the trace id differs from the one that `read_trace` returns, because that id
-    depends on the creation time of the session, which the events do not contain. For example::
+    Without `context`, the trace id differs from the trace id in the result of `read_trace`. The
+    latter depends on the creation time of the session, which the events do not contain. For
+    example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

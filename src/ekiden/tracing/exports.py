@@ -203,7 +203,7 @@ def openai_trace(
 
 
 def openai_span(span: Span) -> dict[str, Any]:
-    """A span in the format of the OpenAI Agents SDK. Nothing is redacted here."""
+    """A span in the format of the OpenAI Agents SDK. This function does not redact the span."""
     return {
         "object": "trace.span",
         "id": f"span_{span.span_id}",

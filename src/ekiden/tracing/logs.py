@@ -3,8 +3,8 @@
 The library writes to the loggers ``ekiden.…`` and configures no logging. A program calls
 `setup_logging` once, or adds a `ContextFilter` and one of the formatters to its own handlers.
 
-The context costs a fraction of a microsecond: the runtime sets a context variable to the run, from
-which the session, correlation id and trace are read only when a line is written.
+The context costs a fraction of a microsecond, because the runtime only sets a context variable to
+the run. Session, correlation id and trace are read from the run when a line is written.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class ContextFilter(logging.Filter):
 
 
 class Redaction:
-    """Masks keys and tokens in a text. They are found by their form, by a name before them
-    (``token=…``), and by the values of environment variables.
+    """Masks keys and tokens in a text. A key or token is found by its form, by a name before it
+    (``token=…``), or because it is the value of an environment variable.
 
     The value of a variable counts as a secret if the variable's name suggests it (``…_KEY``,
     ``…_TOKEN``, ``…PASSWORD``). Passwords in addresses also count as secrets.
@@ -270,8 +270,8 @@ def setup_logging(
     the first setup.
 
     `level` is the level of the logger ``ekiden``; `others` is the level of all other loggers. Other
-    handlers of the root logger are kept. Raises `UserError` for an unknown format or level, and
-    then changes nothing. For example::
+    handlers of the root logger are kept. For an unknown format or level, this function raises
+    `UserError` and changes nothing. For example::
 
         setup_logging("json", level="INFO")
     """

@@ -174,7 +174,7 @@ class TracedSession:
 
     row: SessionRow
     events: Sequence[Event]
-    """The events of the session, without those that a fork copied."""
+    """The events of the session, except for events that a fork copied."""
     context: TraceContext
 
     def built(self, cost: CostOf | None = None) -> SpanBuilder:
@@ -252,7 +252,7 @@ async def trace_context(store: Store, row: SessionRow) -> TraceContext:
 async def context_for(
     store: Store, session_id: str, meta: Mapping[str, Any], created_at_us: int
 ) -> TraceContext:
-    """`trace_context` of a session with this id, meta and creation time."""
+    """Like `trace_context`, for a session with this id, meta and creation time."""
     asker = meta.get("asked_in")
     if not isinstance(asker, str) or not asker:
         found = parse_traceparent(meta.get(TRACEPARENT))
@@ -290,7 +290,7 @@ def builder_for(
     cost: CostOf | None = None,
     is_live: bool = False,
 ) -> SpanBuilder:
-    """Return a span builder for the session. `SessionSpans` describes `is_live`."""
+    """Return a span builder for the session. See `SessionSpans` for `is_live`."""
     meta = row.meta
     origin = meta.get("forked_from")
     return SpanBuilder(
@@ -311,7 +311,7 @@ def correlation_of(session_id: str, meta: Mapping[str, Any]) -> str:
 
 
 def own_events(row: SessionRow, events: Sequence[Event]) -> Sequence[Event]:
-    """The events without those that a fork copied from another session."""
+    """The events, except for events that a fork copied from another session."""
     if "forked_from" not in row.meta:
         return events
     return [event for event in events if not is_copied(row, event)]

@@ -38,8 +38,8 @@ class RunTrace:
     group_id: str
     """The group of the session; by default the id of the session."""
     parent_id: str | None = None
-    """The parent span of the session. It is a span of the asking session, or, with a `traceparent`,
-    a span of another program."""
+    """The parent span of the session. The parent is a span of the asking session, or a span of
+    another program if the session has a `traceparent`."""
 
     def export(self) -> dict[str, Any]:
         """The trace as JSON, in the format of the OpenAI Agents SDK."""
@@ -49,10 +49,10 @@ class RunTrace:
 class TracingProcessor:
     """Receives traces and spans as they happen.
 
-    The methods of a processor are called in the task of the run, after the data was stored. They
-    must be fast: use a queue for slow work. Exceptions of a processor are logged once and do not
-    affect runs. If a span continues in another process after a crash, the processors of that
-    process get only the end of the span, with the same id. Override the methods that you need; the
+    The methods of a processor are called in the task of the run, after the data was stored. So the
+    methods must be fast. For slow work, use a queue. Exceptions of a processor are logged once and
+    do not affect runs. If a span continues in another process after a crash, the processors of that
+    process get only the end of the span, with the same id. Override the methods that you need. The
     defaults do nothing. For example::
 
         class Durations(TracingProcessor):
@@ -91,7 +91,7 @@ _MOST_SESSIONS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Viewer:
-    """A processor, with the content that it may see."""
+    """A trace processor, and whether it may see message content."""
 
     processor: TracingProcessor
     include_content: bool = False

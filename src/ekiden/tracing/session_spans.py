@@ -27,7 +27,7 @@ _LOOSE_ENDS = 10_000
 
 
 class UndoneEvents:
-    """Collects the events of a session that undo others."""
+    """Collects the events of a session that undo other events."""
 
     __slots__ = ("_others", "_rewinds")
 
@@ -233,7 +233,7 @@ class SessionSpans:
             span.is_private = True
 
     def end(self, span: SpanDraft, outcome: str | None = None) -> None:
-        """End the span, and the open spans that it holds."""
+        """End the span, and the open spans that are to end with it."""
         if span.end is not None:
             return
         span.end = self.now_us if self.now_us > span.start else span.start
@@ -338,7 +338,7 @@ class SessionSpans:
         return stay
 
     def innermost(self) -> SpanDraft:
-        """The innermost open span: the parent of events that are not an agent's work."""
+        """The innermost open span. It is the parent of events that are not an agent's work."""
         return self.stay or self.run or self.session
 
     def remember_call(self, item: Item) -> None:

@@ -90,8 +90,8 @@ class Span:
     """A unit of work in a trace, built from stored events.
 
     Do not change a span. The class is not frozen, because frozen objects are slower to create. The
-    id of a span is a digest of the session's id and of the number of the span's first event, so it
-    is always the same, in every process::
+    id of a span is a digest of the session's id and of the number of the span's first event. So the
+    id is the same in every process::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)

@@ -1,6 +1,6 @@
 """Makes a remote A2A agent a member of a team, which can get handoffs and questions.
 
-The agent is made of code. Each remote call is a stored step. The message id is derived from the
+The member is a code agent. Each remote call is a stored step. The message id is derived from the
 step, so the remote agent recognizes a message that is sent again after a crash. A question of the
 remote agent becomes an inbox item, and the session is suspended until a person has answered.
 """

@@ -142,7 +142,7 @@ def fingerprint(message: Message) -> str:
 
 
 def decision(message: Message, questions: list[InboxItem]) -> TaskAnswer:
-    """Read from a message the answer to one of the open questions.
+    """Read the answer to one of the open questions from a message.
 
     The exact form of an answer is a data part `{"choice": …, "text": …, "item": …}`. A text is
     compared with the options. The words yes and no also select an option with this meaning. A
@@ -232,7 +232,7 @@ class TeamHandler(RequestHandler):
     async def on_message_send(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Task | Message:
-        """Start a run or answer a question, and return the task when it has ended or waits.
+        """Start a run or answer a question. Return the task when it has ended or waits for people.
 
         With `return_immediately`, or after the server's time limit, the task is returned in its
         current state. The task continues, and `GetTask` and `SubscribeToTask` return its later
@@ -254,7 +254,8 @@ class TeamHandler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[A2AEvent, None]:
-        """Start a run or answer a question, and stream the task until it has ended or waits."""
+        """Start a run or answer a question. Stream the task until it has ended or waits for
+        people."""
         with _translated():
             call = _call(context)
             run = await _start_or_answer(call, params.message)

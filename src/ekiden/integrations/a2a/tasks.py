@@ -218,10 +218,10 @@ _MOST_PAGES = 20
 
 
 async def list_tasks(tenant: TenantService, params: ListTasksRequest) -> ListTasksResponse:
-    """The runs of a context, or the last run of each session; newest first.
+    """The runs of a context, or the last run of each session, newest first.
 
-    Counting all tasks would be slow, so `total_size` is the size of this page, plus one if there is
-    a next page.
+    `total_size` is the size of this page, plus one if there is a next page, because a count of all
+    tasks would be slow.
     """
     validate_history_length(params if params.HasField("history_length") else None)
     size = params.page_size if params.HasField("page_size") else _PAGE

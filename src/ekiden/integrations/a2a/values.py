@@ -109,12 +109,12 @@ class View:
     """The id of the question, if the remote agent is an Ekiden agent."""
 
     def to_json(self) -> dict[str, Any]:
-        """The view as JSON, in which form a step stores it."""
+        """The view as JSON, as steps store it."""
         return {**asdict(self), "options": list(self.options)}
 
 
 def view_from_json(data: dict[str, Any]) -> View:
-    """The inverse of `to_json`."""
+    """Create a view from the result of `View.to_json`."""
     return View(**{**data, "options": tuple(data["options"])})
 
 

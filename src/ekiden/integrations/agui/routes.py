@@ -134,8 +134,9 @@ async def run_agui(
 
     The server stores the conversation. Only the last message of the request counts, unless the
     session is new. If the run has questions to people, it ends with the outcome `interrupt`. To
-    continue the run, send an entry in `resume` for each question. The key needs the scope `answer`.
-    A request without a message and without `resume` streams the current run from its beginning.
+    continue the run, send an entry in `resume` for each question. For this, the key needs the scope
+    `answer`. A request without a message and without `resume` streams the current run from its
+    beginning.
     """
     streams: Streams = request.app.state.streams
     streams.check_room()

@@ -1,7 +1,8 @@
 """Reads and checks the weights of a BERT encoder in ``.safetensors`` files.
 
-A ``.safetensors`` file consists of the header's length, the header (JSON: type, shape and position
-of each tensor) and the bytes. It contains no code, and the header is checked before use.
+A ``.safetensors`` file consists of the header's length, the header, and the bytes of the tensors.
+The header is JSON with type, shape and position of each tensor. The file contains no code, and the
+header is checked before use.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ async def run_result(tenant: TenantService, run: Run) -> dict[str, Any]:
 
 
 def text_of_run(run: dict[str, Any]) -> str | None:
-    """The run as text, for clients that show only text. `None` if the JSON form is good enough."""
+    """The run as text, for clients that show only text. `None` if the client should show the JSON
+    form."""
     if run["status"] == "done" and isinstance(run["output"], str):
         return str(run["output"])
     if run["questions"]:

@@ -334,7 +334,7 @@ def install(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """A context manager: the endpoint answers requests while this context is open.
+    """A context manager. The endpoint answers requests while this context is open.
 
     The task group of the SDK's manager is entered in a separate task, because otherwise an
     exception of the application would become an exception group.

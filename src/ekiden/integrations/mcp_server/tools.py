@@ -301,9 +301,9 @@ def offered(
 
 @offered("Ask the team", AskTeam, scope="run", result=_RUN)
 async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]:
-    """Begin a conversation with the team of agents and wait for the answer. They hand the work to
-    each other as needed. A status of waiting means that people have to decide something first:
-    show them `questions`."""
+    """Begin a conversation with the team of agents and wait for the answer. The agents hand the
+    work to each other as needed. If the status is waiting, people have to decide something first:
+    show them the `questions`."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
     return await wait_for(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
 
@@ -391,8 +391,8 @@ async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[s
 
 @offered("Hand a session over", HandOver, scope="run", result=_with_run("handoff"))
 async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]:
-    """Hand a session to another agent that is a handoff target of its agent, and wait for the
-    answer."""
+    """Hand a session to another agent, and wait for the answer. The other agent must be a handoff
+    target of the session's agent."""
     tenant = tool_call.tenant
     after = await last_event(tenant, given.session_id)
     result = await tenant.controller.start(
@@ -412,7 +412,7 @@ async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]
 
 @offered("Find the agent for a request", RouteArguments, scope="run", read_only=True)
 async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, Any]:
-    """Find out which agent would get a request, and why, without running it."""
+    """Find out which agent would get a request, and why, without running the request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(tool_call.service.project, address)).to_json()
 

@@ -162,7 +162,7 @@ class ResponseId:
 
     @classmethod
     def parse(cls, text: str) -> ResponseId:
-        """The inverse of `str`. Raises `RunNotFound` for any other text."""
+        """Read an id from its text. Raises `RunNotFound` for any other text."""
         found = _ID.match(text)
         if found is None:
             raise RunNotFound(text)
@@ -401,7 +401,7 @@ class ResponseOutput:
 
 
 def approval_request(question: InboxItem) -> Item:
-    """A question with two options, with the id of the inbox item."""
+    """The output item for a question with two options. Its id is the id of the inbox item."""
     if question.kind == "confirmation" and question.tool:
         name, arguments = question.tool, question.arguments or "{}"
     else:

@@ -105,10 +105,10 @@ async def create_response(
     type `mcp_approval_response`.
 
     Everything is stored, so `store: false` is refused. Client-side tools and response formats are
-    refused too. `instructions` are stored in the session as quoted data of the user. With the scope
-    `history`, they are stored as a developer message. All other items that are not user messages
-    are treated in the same way. Model settings have no effect, because agents have their own
-    settings. `X-Ekiden-Ignored` names the ignored parameters.
+    also refused. `instructions` are stored in the session as quoted data of the user. With the
+    scope `history`, they are stored as a developer message. All other items that are not user
+    messages are treated in the same way. Model settings have no effect, because agents have their
+    own settings. `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), RESPONSE_REFUSED)
     refuse_form(body.sent())

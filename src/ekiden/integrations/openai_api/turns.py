@@ -1,10 +1,10 @@
 """Shows agents as models, converts chat messages to items, and finds the run that answers a chat
 request.
 
-A plain chat client knows no sessions, and sends the whole conversation with each request. So a
-notice ends with the id of its run, and a conversation that ends with the notice resumes this run. A
-client can forge such an id, so the run is resumed only if its session has the same messages from
-the user.
+A plain chat client knows no sessions, and sends the whole conversation with each request. If a run
+waits for people, the answer is a notice that ends with the id of the run. A conversation that ends
+with this notice resumes the run. A client can forge such an id, so the run is resumed only if its
+session has the same messages from the user.
 
 By default a request starts a new session. A client that names a session continues it, and only the
 last message counts. A client that received the notice of a waiting run resumes that run, even if it
@@ -289,7 +289,7 @@ def addressee_of(tenant: TenantService, model: str) -> str | None:
     """Return the recipient of a message: an agent, the router (`auto`), or the active agent
     (`None`).
 
-    The name of the team, or `ekiden`, means the team: a new conversation begins with the entry
+    The name of the team, or `ekiden`, means the team. A new conversation then begins with the entry
     agent or the router, and a resumed conversation stays with its active agent. An agent's name
     always means this agent.
     """

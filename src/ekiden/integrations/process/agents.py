@@ -60,14 +60,14 @@ def turn_to_json(turn: ForeignTurn) -> dict[str, Any]:
 
 
 def turn_from_json(data: Mapping[str, Any], link: TurnLink) -> ForeignTurn:
-    """The inverse of `turn_to_json`."""
+    """Read a turn from the result of `turn_to_json`."""
     values = {name: data[name] for name in _TURN_FIELDS}
     values["answers"] = {name: PersonAnswer(**each) for name, each in values["answers"].items()}
     return ForeignTurn(**values, link=link)
 
 
 def part_to_json(part: TurnPart) -> dict[str, Any]:
-    """The line of a part."""
+    """The line with one part of an agent's answer to a turn."""
     values = {each.name: getattr(part, each.name) for each in fields(part)}
     for name, value in values.items():
         if isinstance(value, CheckpointDelta):

@@ -208,8 +208,8 @@ def unboxing(on_handoff: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def boxed(arguments: str) -> str:
-    """Return the arguments as an object with the only field. If the model returned only the value
-    of this field, the value is put into such an object."""
+    """Return the arguments as an object with the one field of `boxed_type`. If the model returned
+    only the value of this field, the value is put into such an object."""
     try:
         given = loads(arguments)
     except (TypeError, ValueError, RecursionError):
@@ -274,8 +274,7 @@ def realtime_handoff(
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]:
-    """Create a handoff to `agent` in a live session. The arguments are the same as those of
-    `handoff`.
+    """Create a handoff to `agent` in a live session. The arguments are the same as in `handoff`.
 
     An input filter is not possible, because the model keeps the whole conversation.
     ``confirm=True`` requires human approval. See `RealtimeRunConfig.approver`. An `input_type` that

@@ -111,8 +111,8 @@ class History:
     def put(self, item: RealtimeItem) -> tuple[RealtimeItem, bool, bool]:
         """Add or update an item. Returns the item, whether it is new, and whether it changed.
 
-        An update without text keeps the known text, and a completed item stays completed, because
-        the provider may send the same item several times, sometimes incomplete.
+        An update without text keeps the known text, and a completed item stays completed. The
+        reason is that the provider may send the same item several times, sometimes incomplete.
         """
         known = self._items.get(item.item_id)
         if known is None:

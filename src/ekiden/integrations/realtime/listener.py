@@ -240,7 +240,7 @@ async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
 
 
 def describe(exc: BaseException) -> str:
-    """The text of an exception. Ekiden's own errors need no class name."""
+    """The text of an exception. The class name is added unless it is an error of Ekiden."""
     text = cover(str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}")
     text = text.rstrip(": ")
     return text if len(text) <= _ERROR_LIMIT else f"{text[:_ERROR_LIMIT]} …"

@@ -215,9 +215,9 @@ class SessionRecord:
     ) -> SessionRecord:
         """Claim the session, or create it with `agent` as its active agent.
 
-        Raises `SessionBusy` while the session has another owner, `UserError` if the session has an
-        unfinished text run, and `UnknownAgent` if the agent of the session cannot be reached from
-        `agent`.
+        Raises `SessionBusy` while the session has another owner, and `UserError` if the session has
+        an unfinished text run. Raises `UnknownAgent` if the agent of the session cannot be reached
+        from `agent`.
         """
         options = RunOptions(
             root=agent,
@@ -334,7 +334,7 @@ class LiveTurn:
     """An answer of the model that is in progress."""
 
     offer: AgentOffer
-    """The offer at the start of the answer."""
+    """The instructions, tools and handoffs at the start of the answer."""
     calls: dict[str, RealtimeModelToolCallEvent] = field(default_factory=dict)
     """The calls by id, in order."""
 
@@ -348,7 +348,7 @@ class Live:
     connection: RealtimeConnection
     responses: ResponseGate
     offer: AgentOffer
-    """The offer that the model has."""
+    """The instructions, tools and handoffs that the model has now."""
     record: SessionRecord
     received: str | None = None
     """The text about the last handoff, which follows the agent's instructions."""

@@ -279,7 +279,8 @@ class RealtimeConnection(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connection. A second call does nothing. It never raises an exception."""
+        """Close the connection. A second call does nothing. This method never raises an
+        exception."""
         ...
 
 

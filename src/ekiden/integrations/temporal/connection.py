@@ -263,8 +263,9 @@ class LeaderLease:
     async def keep(self) -> None:
         """Take the lease as soon as the lease is free, and renew it until this call is cancelled.
 
-        Run this method in a separate task. A worker that renewed the lease only between two pieces
-        of work would lose the lease during a long piece, and the next holder would repeat the work.
+        Run this method in a separate task. If a worker renewed the lease only between two pieces of
+        work, it would lose the lease during a long piece. The next holder would then repeat the
+        work.
         """
         while True:
             try:

@@ -201,7 +201,7 @@ class TimeJob:
     """The task queue of its activity."""
     rounds: int = 1000
     due_s: float | None = None
-    """The seconds until the next timer is due. If `None`, a signal will bring the time."""
+    """The seconds until the next timer is due. If `None`, a later signal gives the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

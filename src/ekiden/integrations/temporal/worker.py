@@ -195,7 +195,7 @@ class TemporalWorker:
 
     The store holds the sessions, as with every engine. A claim with an epoch and a lease protects
     each session, even if Temporal runs an activity twice. Any number of workers may use one store
-    and one cluster; all workers of a task queue must serve the same team. Agents that need labels
+    and one cluster. All workers of a task queue must serve the same team. Agents that need labels
     run only on workers with these labels::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))

@@ -146,7 +146,8 @@ class Described:
     """Whether the span is a call to another system."""
     attributes: Mapping[str, Attribute]
     error_type: str | None
-    """A code or class name with few different values; `None` without an error."""
+    """An error code or the name of an exception class, so that there are few different values.
+    `None` without an error."""
     error: str | None
     """The error. Without content, this is only the code or the class of the error."""
 

@@ -1,6 +1,6 @@
 """Sends Ekiden's spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter.
 
-Ids and times come from Ekiden: a trace that is sent several times always has the same ids. The
+Ids and times come from Ekiden, so a trace that is sent several times always has the same ids. The
 exporter and the SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
 ``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``,
 ``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, the limits of attributes, and
@@ -256,7 +256,7 @@ def export_otlp(
 
     `endpoint` is the address of a collector, such as ``http://127.0.0.1:4318``, or of its traces,
     ``…/v1/traces``. The default is in the environment variables of OpenTelemetry. If `content` is
-    true, messages are included, with keys and tokens masked; the default of `content` is in the
+    true, messages are included, with keys and tokens masked. The default of `content` is in the
     environment variable that `CAPTURE` names. You can send the same spans again, because they keep
     their ids. Raises `UserError` without the extra ``otel``, and for an invalid address. Failures
     of the collector are not raised; the returned report contains them::

@@ -181,7 +181,7 @@ class FollowPolicy:
     page: int = 200
     """The number of events that are read at a time."""
     first_pause_s: float = 1.0
-    """The delay after the first failure, in seconds. It doubles with each failure."""
+    """The delay after the first failure, in seconds. The delay doubles with each failure."""
     longest_pause_s: float = 60.0
     lease_s: float = 30.0
     """After this many seconds without a heartbeat, another process takes over."""
@@ -245,9 +245,9 @@ class OtelFollower:
         """Send spans until `stop` is called. With `once`, return as soon as all spans are sent or a
         batch has failed.
 
-        A failure of the collector never raises an exception: each outage is logged once, and unsent
-        spans are sent later. If the store is unavailable, the call waits for the store; with
-        `once`, the call raises `StoreUnavailable`.
+        A failure of the collector never raises an exception. Each outage is logged once, and unsent
+        spans are sent later. If the store is unavailable, the call waits for the store. With
+        `once`, the call raises `StoreUnavailable` instead.
         """
         self._once = once
         if is_disabled():
@@ -401,7 +401,7 @@ class FeedPosition:
     async def claim(self, *, from_start: bool) -> bool:
         """Take the lease. Returns false while another process has the lease.
 
-        A new exporter begins with new events; with `from_start`, it begins with the first event.
+        A new exporter begins with new events. With `from_start`, it begins with the first event.
         """
         document = await self._store.get_document(PLACES, self._name)
         now_us = await self._store.now_us()
@@ -435,7 +435,8 @@ class FeedPosition:
         await self._write(await self._store.now_us())
 
     async def note(self, problem: str) -> None:
-        """Set the problem. A new problem is stored. Raises `PlaceLost`."""
+        """Set the problem. If there was no problem before, it is stored immediately. Raises
+        `PlaceLost`."""
         is_new, self.problem = self.problem is None, problem
         if is_new:
             await self._write(await self._store.now_us())
