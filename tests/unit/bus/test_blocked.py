@@ -35,11 +35,11 @@ def shown(contexts: list[BlockingContext]) -> list[tuple[str, str, tuple[str, ..
     return [(each.agent, each.status, each.waiting_for) for each in contexts]
 
 
-async def test_nobody_waits_where_nothing_is_stored(store: MemoryStore) -> None:
+async def test_an_empty_store_has_no_blocked_agents(store: MemoryStore) -> None:
     assert await blocked(store) == []
 
 
-async def test_who_waits_for_an_agent_is_blocked_until_its_query_is_settled(
+async def test_an_agent_is_blocked_until_its_query_is_settled(
     store: MemoryStore,
 ) -> None:
     put = query("pm#t1", "sales#t1", key="m1", session_id="s1")
@@ -54,19 +54,19 @@ async def test_who_waits_for_an_agent_is_blocked_until_its_query_is_settled(
 
 
 @pytest.mark.parametrize("state", ["failed", "timed_out", "cancelled"])
-async def test_whatever_ends_a_wait_clears_it(store: MemoryStore, state: Any) -> None:
+async def test_every_settlement_unblocks_the_waiter(store: MemoryStore, state: Any) -> None:
     await ask(store, "a>b")
     await store.settle_messages([MessageSettle(key="a>b", state=state, answer={})])
     assert await blocked(store) == []
 
 
-async def test_a_deadlock_that_is_broken_clears_the_victim(store: MemoryStore) -> None:
+async def test_breaking_a_deadlock_unblocks_the_victim(store: MemoryStore) -> None:
     await ask(store, "a>b", "b>a")
     await break_deadlock(store, "b")
     assert shown(await blocked(store)) == [("b", "internal", ("a",))]
 
 
-async def test_queries_that_were_asked_together_are_one_wait(store: MemoryStore) -> None:
+async def test_queries_asked_together_are_shown_as_one_wait(store: MemoryStore) -> None:
     await ask(store, "a>b|c|b#2", "x>b")
     assert shown(await blocked(store)) == [
         ("a", "internal", ("b", "c")),
@@ -76,7 +76,7 @@ async def test_queries_that_were_asked_together_are_one_wait(store: MemoryStore)
     assert shown(await blocked(store)) == [("x", "internal", ("b",))]
 
 
-async def test_who_asked_a_person_waits_for_the_role(store: MemoryStore) -> None:
+async def test_an_agent_that_asked_a_person_waits_for_the_role(store: MemoryStore) -> None:
     await post(store, "i1", from_agent="sales", subject="20 %?", role="ceo", session_id="s2")
     await post(store, "i2", from_agent="sales", subject="only to be seen", notice=True)
     assert await blocked(store) == [
@@ -92,7 +92,7 @@ async def test_who_asked_a_person_waits_for_the_role(store: MemoryStore) -> None
     ]
 
 
-async def test_a_wait_of_a_process_that_is_gone_is_not_shown() -> None:
+async def test_a_wait_of_a_crashed_process_is_not_shown_and_can_be_taken_up() -> None:
     store = MemoryStore(ManualClock())
     message = AgentMessage(type="escalate", from_agent="a", subject="help?", id="m1")
     async with Bus(store, people=Inbox(store)) as killed:
@@ -113,7 +113,7 @@ async def test_a_wait_of_a_process_that_is_gone_is_not_shown() -> None:
         assert await asking == answer
 
 
-async def test_an_escalation_that_is_sent_is_an_item_of_the_role(store: MemoryStore) -> None:
+async def test_sending_an_escalation_posts_an_inbox_item_for_the_role(store: MemoryStore) -> None:
     inbox = Inbox(store)
     async with Bus(store, people=inbox) as bus:
         message = AgentMessage(type="escalate", from_agent="a", to_agent="CEO", subject="look")
@@ -124,7 +124,7 @@ async def test_an_escalation_that_is_sent_is_an_item_of_the_role(store: MemorySt
 
 
 @pytest.mark.parametrize("message_id", ["订单 7/8", "x" * 300])
-async def test_any_message_can_be_escalated_also_to_nobody_in_particular(
+async def test_an_escalation_without_a_target_goes_to_the_operator(
     store: MemoryStore, message_id: str
 ) -> None:
     inbox = Inbox(store)
@@ -136,7 +136,7 @@ async def test_any_message_can_be_escalated_also_to_nobody_in_particular(
 
 
 @pytest.mark.parametrize("same", [True, False])
-async def test_who_stops_waiting_withdraws_nothing_that_others_wait_for(
+async def test_a_cancelled_waiter_keeps_the_item_that_others_wait_for(
     store: MemoryStore, same: bool
 ) -> None:
     message = AgentMessage(type="escalate", from_agent="a", subject="help?", id="m1")
@@ -156,7 +156,7 @@ async def test_who_stops_waiting_withdraws_nothing_that_others_wait_for(
     assert await blocked(store) == []
 
 
-async def test_an_escalation_and_its_item_are_one_wait(store: MemoryStore) -> None:
+async def test_an_escalation_and_its_inbox_item_are_shown_as_one_wait(store: MemoryStore) -> None:
     await store.put_messages([query("a", None, key="m1"), query("a", None, key="m2")])
     await post(store, "i1", from_agent="a", subject="help", role="ceo", message_id="m1")
     assert shown(await blocked(store)) == [
@@ -165,12 +165,12 @@ async def test_an_escalation_and_its_item_are_one_wait(store: MemoryStore) -> No
     ]
 
 
-async def test_a_wait_whose_time_is_over_is_not_shown(store: MemoryStore) -> None:
+async def test_a_wait_that_timed_out_is_not_shown(store: MemoryStore) -> None:
     await store.put_messages([query("a", "b", timeout_s=0)])
     assert await blocked(store) == []
 
 
-async def test_a_message_that_says_little_is_shown_as_far_as_it_goes(store: MemoryStore) -> None:
+async def test_an_incomplete_message_is_shown_with_the_known_fields(store: MemoryStore) -> None:
     await store.put_messages([QueuePut(queue="q", key="k", body={"awaits": "b#1"}, waiter="a#1")])
     await store.put_messages([QueuePut(queue="q", key="l", body=["?"], waiter="c")])
     assert shown(await blocked(store)) == [

@@ -12,7 +12,7 @@ from ekiden.storage.records import Batch, MessageSettle, QueuePut, Written
 from ekiden.storage.sqlite import SqliteStore
 
 
-async def test_a_message_does_not_overtake_an_end_whose_caller_was_cancelled(
+async def test_a_put_does_not_overtake_a_settlement_whose_caller_was_cancelled(
     tmp_path: Path,
 ) -> None:
     async with SqliteStore(tmp_path / "bus.db") as store:

@@ -57,7 +57,7 @@ BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "said"), BAD_MESSAGES)
-async def test_a_message_that_is_none_is_refused(fields: dict[str, Any], said: str) -> None:
+async def test_an_invalid_message_is_refused(fields: dict[str, Any], said: str) -> None:
     message = AgentMessage(**{"from_agent": "pm", "to_agent": "sales", **fields})
     async with Bus() as bus:
         with pytest.raises(UserError, match=said):
@@ -71,7 +71,7 @@ async def test_a_message_that_is_none_is_refused(fields: dict[str, Any], said: s
 
 
 @pytest.mark.parametrize("message", [None, {"from_agent": "pm"}, "hello"])
-async def test_what_is_not_even_a_message_is_refused(message: Any) -> None:
+async def test_a_value_that_is_not_a_message_is_refused(message: Any) -> None:
     async with Bus() as bus:
         with pytest.raises(UserError, match="AgentMessage"):
             await bus.send(message)
@@ -83,7 +83,7 @@ async def test_what_is_not_even_a_message_is_refused(message: Any) -> None:
     "payload",
     [None, True, 0, -(2**80), 1.5, "", "\ud800 \x00 🙂", [], {}, {"鍵": ["値", None]}, [[[[1]]]]],
 )
-async def test_all_that_is_json_is_carried(payload: Any) -> None:
+async def test_any_json_payload_is_delivered_unchanged(payload: Any) -> None:
     async with Bus() as bus, bus.serve("営業-🙂", echo):
         assert await bus.agent("企画").ask("営業-🙂", "件名", payload) == payload
 
@@ -104,18 +104,18 @@ async def test_all_that_is_json_is_carried(payload: Any) -> None:
         {"victim": "tallest"},
     ],
 )
-def test_settings_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
+def test_invalid_bus_settings_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         BusSettings(**fields)
 
 
-def test_the_time_between_tries_is_doubled_up_to_a_bound() -> None:
+def test_the_retry_delay_doubles_up_to_a_maximum() -> None:
     settings = BusSettings(retry_s=2, retry_max_s=30, handler_timeout_s=None)
     tries = [settings.retry_delay_s(number) for number in (1, 2, 3, 4, 5, 6, 10_000)]
     assert tries == [2, 4, 8, 16, 30, 30, 30]
 
 
-async def test_a_seat_refuses_what_is_no_priority() -> None:
+async def test_a_bus_client_refuses_an_invalid_priority() -> None:
     async with Bus() as bus:
         for wrong in ("highest", 9, None):
             with pytest.raises(UserError, match="is not a priority"):
@@ -142,7 +142,7 @@ class People:
         return item
 
 
-async def test_an_escalation_is_a_question_to_people() -> None:
+async def test_an_escalation_posts_a_question_to_people() -> None:
     people = People()
     async with Bus(people=people, settings=BusSettings(role="boss")) as bus:
         seat = bus.agent("sales")
@@ -160,7 +160,7 @@ async def test_an_escalation_is_a_question_to_people() -> None:
     assert last.deadline_us == last.created_at_us + 60_000_000
 
 
-async def test_a_bus_that_is_closed_withdraws_what_it_asked_people() -> None:
+async def test_closing_the_bus_cancels_its_inbox_items() -> None:
     store = MemoryStore()
     inbox = Inbox(store)
     bus = Bus(store, people=inbox)
@@ -174,7 +174,7 @@ async def test_a_bus_that_is_closed_withdraws_what_it_asked_people() -> None:
     assert (await inbox.get(asked[0].id)).status == "cancelled"
 
 
-async def test_who_stops_waiting_for_people_is_cancelled_and_nothing_else() -> None:
+async def test_cancelling_an_escalation_cancels_its_inbox_item() -> None:
     store = MemoryStore()
     inbox = Inbox(store)
     async with Bus(store, people=inbox) as bus:
@@ -187,7 +187,7 @@ async def test_who_stops_waiting_for_people_is_cancelled_and_nothing_else() -> N
     assert (await inbox.get(asked[0].id)).status == "cancelled"
 
 
-async def test_an_escalation_that_cannot_be_is_refused() -> None:
+async def test_an_invalid_escalation_is_refused() -> None:
     message = AgentMessage(type="escalate", from_agent="pm", subject="help")
     async with Bus() as bus:
         with pytest.raises(UserError, match="has no inbox"):
@@ -202,7 +202,7 @@ async def test_an_escalation_that_cannot_be_is_refused() -> None:
     assert people.items == []
 
 
-async def test_in_memory_the_last_messages_are_kept() -> None:
+async def test_an_in_memory_bus_keeps_only_the_last_messages() -> None:
     async with Bus(settings=BusSettings(keep_most=3)) as bus, bus.serve("sales", echo):
         asked = [
             AgentMessage(type="query", from_agent="pm", to_agent="sales", payload=number)
@@ -215,7 +215,7 @@ async def test_in_memory_the_last_messages_are_kept() -> None:
         assert (await bus.query(asked[-1])).payload == 9
 
 
-async def test_what_was_sent_again_is_not_forgotten_meanwhile() -> None:
+async def test_a_requeued_message_is_not_dropped_from_memory() -> None:
     async with Bus(settings=BusSettings(keep_most=2)) as bus:
         desk = Desk()
         message = AgentMessage(from_agent="pm", to_agent="sales", ttl=1e-6, subject="first")
@@ -231,7 +231,7 @@ async def test_what_was_sent_again_is_not_forgotten_meanwhile() -> None:
             assert (await bus.message(message.id)).state == "open"
 
 
-async def test_a_bus_leaves_a_store_that_is_not_its_own_open() -> None:
+async def test_closing_a_bus_leaves_a_given_store_open() -> None:
     async with MemoryStore() as store:
         bus = Bus(store)
         await bus.agent("pm").send("sales", "news")

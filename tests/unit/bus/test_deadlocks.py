@@ -38,7 +38,7 @@ async def error_at(store: MemoryStore, name: str) -> DeadlockError:
     return error
 
 
-async def test_the_one_who_waited_longest_gives_up_and_is_told_the_whole_cycle(
+async def test_the_longest_waiting_victim_gets_an_error_with_the_cycle(
     store: MemoryStore,
 ) -> None:
     await ask(store, "a>b", "b>c", "c>a")
@@ -51,7 +51,7 @@ async def test_the_one_who_waited_longest_gives_up_and_is_told_the_whole_cycle(
     assert (error.code, error.message_id) == ("bus.deadlock", "a>b")
 
 
-async def test_where_nobody_waits_in_a_circle_nothing_is_touched(store: MemoryStore) -> None:
+async def test_without_a_cycle_no_wait_is_changed(store: MemoryStore) -> None:
     await ask(store, "a>b", "b>c|a", "x>x")
     assert await break_deadlock(store, "b") is None
     assert await break_deadlock(store, "nobody") is None
@@ -62,9 +62,7 @@ async def test_where_nobody_waits_in_a_circle_nothing_is_touched(store: MemorySt
 @pytest.mark.parametrize(
     ("policy", "victim"), [("longest", "b"), ("youngest", "a"), ("lowest_priority", "c")]
 )
-async def test_the_policy_decides_who_gives_up(
-    store: MemoryStore, policy: Any, victim: str
-) -> None:
+async def test_the_policy_chooses_the_victim(store: MemoryStore, policy: Any, victim: str) -> None:
     for put in (query("b", "c"), query("c", "a", priority=1), query("a", "b", priority=3)):
         await store.put_messages([put])
     found = await break_deadlock(store, "a", policy=policy)
@@ -73,7 +71,7 @@ async def test_the_policy_decides_who_gives_up(
     assert len(await open_waits(store)) == 2
 
 
-async def test_a_policy_that_is_none_is_refused_before_anything_is_read(
+async def test_an_unknown_victim_policy_is_refused_before_anything_is_read(
     store: MemoryStore,
 ) -> None:
     await store.close()
@@ -81,7 +79,7 @@ async def test_a_policy_that_is_none_is_refused_before_anything_is_read(
         await break_deadlock(store, "a", policy="random")  # type: ignore[arg-type]
 
 
-async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
+async def test_a_broken_deadlock_is_recorded_with_the_settlement(store: MemoryStore) -> None:
     await ask(store, "a>b", "b>a")
     now_us = await store.now_us()
     found = await break_deadlock(store, "b", now_us=now_us)
@@ -95,7 +93,7 @@ async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
     assert from_json(Deadlock, to_json(found)) == found
 
 
-async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: MemoryStore) -> None:
+async def test_a_deadlock_names_the_questions_in_the_order_of_the_cycle(store: MemoryStore) -> None:
     await store.put_messages(
         [
             query("b", "丙", subject="Straße? " + "x" * 400),
@@ -123,7 +121,9 @@ async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: Mem
     assert await deadlocks(store) == [found]
 
 
-async def test_what_was_asked_is_not_kept_longer_than_the_questions(store: MemoryStore) -> None:
+async def test_questions_of_a_deadlock_are_dropped_when_their_messages_are_removed(
+    store: MemoryStore,
+) -> None:
     await store.put_messages([query("a", "b", subject="card 4111?"), query("b", "a")])
     found = await break_deadlock(store, "b")
     assert found is not None
@@ -141,7 +141,7 @@ async def test_what_was_asked_is_not_kept_longer_than_the_questions(store: Memor
     assert [ask.message_id for ask in told.asks] == [ask.message_id for ask in found.asks]
 
 
-async def test_what_was_recorded_without_questions_is_still_read(store: MemoryStore) -> None:
+async def test_a_deadlock_recorded_without_questions_is_readable(store: MemoryStore) -> None:
     await ask(store, "a>b", "b>a")
     found = await break_deadlock(store, "b")
     assert found is not None
@@ -149,7 +149,7 @@ async def test_what_was_recorded_without_questions_is_still_read(store: MemorySt
     assert from_json(Deadlock, old).asks == ()
 
 
-async def test_whoever_is_its_own_victim_learns_that(store: MemoryStore) -> None:
+async def test_a_waiter_that_is_its_own_victim_breaks_both_deadlocks(store: MemoryStore) -> None:
     await ask(store, "b>c", "c>b", "a>b", "a>a")
     found = await break_deadlock(store, "a", policy="youngest")
     assert found is not None
@@ -168,7 +168,7 @@ async def test_one_wait_can_close_several_cycles(store: MemoryStore) -> None:
     assert await open_waits(store) == ["b>d", "c>d"]
 
 
-async def test_a_group_that_is_the_victim_fails_as_a_whole(store: MemoryStore) -> None:
+async def test_a_victims_group_of_alternatives_fails_as_a_whole(store: MemoryStore) -> None:
     await ask(store, "a>b|c", "b>a", "c>a")
     found = await break_deadlock(store, "c")
     assert found is not None
@@ -176,7 +176,7 @@ async def test_a_group_that_is_the_victim_fails_as_a_whole(store: MemoryStore) -
     assert await open_waits(store) == ["b>a", "c>a"]
 
 
-async def test_of_waits_that_must_all_be_answered_only_the_one_in_the_cycle_fails(
+async def test_of_waits_that_all_need_an_answer_only_the_one_in_the_cycle_fails(
     store: MemoryStore,
 ) -> None:
     both = [query("a", name, group=("g", "all")) for name in ("b", "z")]
@@ -186,7 +186,7 @@ async def test_of_waits_that_must_all_be_answered_only_the_one_in_the_cycle_fail
     assert await open_waits(store) == ["a>z", "b>a"]
 
 
-async def test_waiting_for_a_person_is_no_deadlock(store: MemoryStore) -> None:
+async def test_waiting_for_a_person_is_not_a_deadlock(store: MemoryStore) -> None:
     await store.put_messages([query("a", None), query("b", "a")])
     await store.put_messages([query("a", "person:operator", key="p")])
     assert await break_deadlock(store, "b") is None
@@ -206,7 +206,7 @@ async def test_tasks_of_one_agent_do_not_block_each_other(store: MemoryStore) ->
 
 
 @pytest.mark.parametrize("name", ["会计部", "ロボット🤖", "c#", "a b"])
-async def test_agents_are_told_by_their_own_names(store: MemoryStore, name: str) -> None:
+async def test_a_cycle_names_agents_even_with_odd_names(store: MemoryStore, name: str) -> None:
     puts = [query("x", name), query(name, "x")]
     for put in puts:
         put.body["from_agent"] = put.waiter
@@ -216,7 +216,7 @@ async def test_agents_are_told_by_their_own_names(store: MemoryStore, name: str)
     assert set(found.cycle) == {"x", name}
 
 
-async def test_a_wait_whose_time_is_over_is_none(store: MemoryStore) -> None:
+async def test_a_wait_that_timed_out_closes_no_cycle(store: MemoryStore) -> None:
     await store.put_messages([query("a", "b", timeout_s=5)])
     await ask(store, "b>a")
     late_us = await store.now_us() + 6_000_000
@@ -224,7 +224,7 @@ async def test_a_wait_whose_time_is_over_is_none(store: MemoryStore) -> None:
     assert await break_deadlock(store, "b") is not None
 
 
-async def test_a_group_is_over_when_the_time_of_one_of_it_is(store: MemoryStore) -> None:
+async def test_a_group_ends_when_one_of_its_waits_times_out(store: MemoryStore) -> None:
     short, long = (
         query("a", name, group=("g", "any"), timeout_s=timeout_s)
         for name, timeout_s in (("b", 5), ("c", 50))
@@ -235,7 +235,7 @@ async def test_a_group_is_over_when_the_time_of_one_of_it_is(store: MemoryStore)
     assert await break_deadlock(store, "b", now_us=late_us) is None
 
 
-async def test_the_time_of_a_wait_that_a_session_has_is_kept_by_its_timer(
+async def test_a_sessions_wait_ends_by_its_timer_and_not_by_its_timeout(
     store: MemoryStore,
 ) -> None:
     await store.create(NewSession(id="s", agent="a", status="waiting"))
@@ -249,13 +249,13 @@ async def test_the_time_of_a_wait_that_a_session_has_is_kept_by_its_timer(
     assert (row.status, row.wakes) == ("ready", 1)
 
 
-async def test_a_group_of_which_one_is_answered_waits_no_more(store: MemoryStore) -> None:
+async def test_a_group_with_one_answer_waits_no_more(store: MemoryStore) -> None:
     await ask(store, "a>b|c|d", "b>a", "c>a")
     await store.settle_messages([MessageSettle(key="a>d", state="answered", answer={})])
     assert await break_deadlock(store, "c") is None
 
 
-async def test_a_group_of_which_one_failed_waits_for_the_others(store: MemoryStore) -> None:
+async def test_a_group_with_one_failure_waits_for_the_others(store: MemoryStore) -> None:
     await ask(store, "a>b|c|d", "b>a", "c>a")
     await store.settle_messages([MessageSettle(key="a>d", state="failed", answer={})])
     found = await break_deadlock(store, "a")
@@ -275,7 +275,7 @@ async def test_a_group_of_which_one_failed_waits_for_the_others(store: MemorySto
         {"awaits": ["b"], "group": "any"},
     ],
 )
-async def test_a_message_that_says_not_whom_it_awaits_holds_nobody(
+async def test_a_message_without_a_valid_target_blocks_no_agent(
     store: MemoryStore, body: Any
 ) -> None:
     await ask(store, "b>a")
@@ -284,7 +284,7 @@ async def test_a_message_that_says_not_whom_it_awaits_holds_nobody(
     assert await find_present(store) == []
 
 
-async def test_a_message_that_says_little_is_a_wait_all_the_same(store: MemoryStore) -> None:
+async def test_a_message_with_few_fields_still_counts_as_a_wait(store: MemoryStore) -> None:
     odd = {"awaits": "a#1", "group": ["g"], "timeout_seconds": None, "from_agent": ""}
     await store.put_messages([QueuePut(queue="q", body=odd, key="odd", waiter="a#1")])
     await store.put_messages([QueuePut(queue="q", body=odd, waiter="a#1")])
@@ -302,7 +302,7 @@ async def test_long_chains_are_followed_to_their_end(store: MemoryStore) -> None
     assert (len(found.cycle), found.victim) == (302, "n0")
 
 
-async def test_many_waits_of_many_are_read_page_by_page(store: MemoryStore) -> None:
+async def test_more_waits_than_a_page_are_all_read(store: MemoryStore) -> None:
     crowd = [query("hub", f"n{number}") for number in range(1500)]
     await store.put_messages(crowd)
     await store.put_messages([query(f"n{number}", "far") for number in range(1500)])
@@ -313,7 +313,7 @@ async def test_many_waits_of_many_are_read_page_by_page(store: MemoryStore) -> N
     assert set(found.cycle) == {"far", "n1499"}
 
 
-async def test_present_ones_are_listed_before_past_ones(store: MemoryStore) -> None:
+async def test_current_deadlocks_are_listed_before_past_ones(store: MemoryStore) -> None:
     await ask(store, "a>b", "b>a")
     await break_deadlock(store, "b")
     await ask(store, "c>d", "d>c")
@@ -326,7 +326,7 @@ async def test_present_ones_are_listed_before_past_ones(store: MemoryStore) -> N
     assert await find_present(store) == []
 
 
-async def test_past_ones_are_listed_newest_first_and_page_by_page(store: MemoryStore) -> None:
+async def test_past_deadlocks_are_listed_newest_first_in_pages(store: MemoryStore) -> None:
     for number in range(5):
         await ask(store, f"n{number}>n{number}")
         await break_deadlock(store, f"n{number}")

@@ -78,7 +78,7 @@ def asks(*edges: str) -> Meddling:
     return lambda store: ask(store, *edges)
 
 
-async def test_a_wait_costs_few_looks_where_nobody_waits_in_a_circle(store: MeddledStore) -> None:
+async def test_a_wait_outside_a_cycle_needs_few_reads(store: MeddledStore) -> None:
     await ask(store, "a>b")
     assert await break_deadlock(store, "a") is None
     assert store.looks == 2
@@ -86,14 +86,14 @@ async def test_a_wait_costs_few_looks_where_nobody_waits_in_a_circle(store: Medd
     assert store.looks == 3
 
 
-async def test_a_cycle_that_never_was_whole_is_not_broken(store: MeddledStore) -> None:
+async def test_a_cycle_that_never_existed_at_one_time_is_not_broken(store: MeddledStore) -> None:
     await ask(store, "a>b")
     store.after_look[1] = both(settle("a>b"), asks("b>a"))
     assert await break_deadlock(store, "a", policy="youngest") is None
     assert await open_waits(store) == ["b>a"]
 
 
-async def test_a_cycle_that_is_closed_while_one_looks_is_broken(store: MeddledStore) -> None:
+async def test_a_cycle_closed_during_the_search_is_broken(store: MeddledStore) -> None:
     await ask(store, "a>b|c", "b>a")
     store.after_look[1] = asks("c>a")
     found = await break_deadlock(store, "a")
@@ -101,7 +101,7 @@ async def test_a_cycle_that_is_closed_while_one_looks_is_broken(store: MeddledSt
     assert set(found.given_up) == {"a>b", "a>c"}
 
 
-async def test_a_group_that_shrinks_while_one_looks_is_looked_at_again(
+async def test_a_group_that_shrinks_during_the_search_is_read_again(
     store: MeddledStore,
 ) -> None:
     await ask(store, "a>b|c", "b>a", "c>a")
@@ -111,14 +111,14 @@ async def test_a_group_that_shrinks_while_one_looks_is_looked_at_again(
     assert found.given_up == ("a>b",)
 
 
-async def test_a_group_that_is_answered_while_one_looks_is_left_alone(store: MeddledStore) -> None:
+async def test_a_group_answered_during_the_search_is_left_alone(store: MeddledStore) -> None:
     await ask(store, "a>b|c", "b>a", "c>a")
     store.after_look[2] = settle("a>c")
     assert await break_deadlock(store, "a") is None
     assert await open_waits(store) == ["a>b", "b>a", "c>a"]
 
 
-async def test_a_group_of_which_only_a_part_was_seen_is_looked_at_again(
+async def test_a_group_read_in_part_is_read_again(
     store: MeddledStore,
 ) -> None:
     await ask(store, "a>b|c", "b>a")
@@ -127,7 +127,7 @@ async def test_a_group_of_which_only_a_part_was_seen_is_looked_at_again(
     assert await open_waits(store) == ["a>b", "a>c", "b>a"]
 
 
-async def test_of_two_who_find_a_cycle_one_breaks_it(store: MeddledStore) -> None:
+async def test_a_cycle_found_by_two_searches_is_broken_once(store: MeddledStore) -> None:
     await ask(store, "a>b", "b>c", "c>a")
     store.before_write = [lambda store: break_deadlock(store, "b", policy="youngest")]
     assert await break_deadlock(store, "a") is None
@@ -135,7 +135,7 @@ async def test_of_two_who_find_a_cycle_one_breaks_it(store: MeddledStore) -> Non
     assert await states(store) == {"a>b": "open", "b>c": "open", "c>a": "failed"}
 
 
-async def test_who_comes_second_breaks_what_is_left(store: MeddledStore) -> None:
+async def test_a_second_search_breaks_the_remaining_deadlock(store: MeddledStore) -> None:
     await ask(store, "a>b", "b>a", "a>c", "c>a")
     store.before_write = [lambda store: break_deadlocks(store)]
     await break_deadlock(store, "a")
@@ -143,7 +143,7 @@ async def test_who_comes_second_breaks_what_is_left(store: MeddledStore) -> None
     assert len(await deadlocks(store)) == 2
 
 
-async def test_a_victim_that_gave_up_by_itself_is_not_said_to_have_been_told(
+async def test_a_victim_that_timed_out_first_is_not_recorded_as_resolved(
     store: MeddledStore,
 ) -> None:
     await ask(store, "a>b", "b>a")
@@ -156,7 +156,7 @@ async def test_a_victim_that_gave_up_by_itself_is_not_said_to_have_been_told(
     assert (await states(store))["b>a"] == "open"
 
 
-async def test_a_store_that_fails_leaves_no_half_broken_deadlock(store: MeddledStore) -> None:
+async def test_a_store_failure_leaves_no_half_broken_deadlock(store: MeddledStore) -> None:
     async def fail(store: MemoryStore) -> None:
         raise StoreUnavailable("the disk is full")
 
@@ -169,7 +169,7 @@ async def test_a_store_that_fails_leaves_no_half_broken_deadlock(store: MeddledS
     assert await break_deadlock(store, "b") is not None
 
 
-async def test_many_who_look_at_once_break_each_deadlock_once() -> None:
+async def test_concurrent_searches_break_each_deadlock_once() -> None:
     store = MemoryStore()
     for number in range(10):
         await ask(store, f"a{number}>b{number}", f"b{number}>a{number}")
@@ -180,7 +180,7 @@ async def test_many_who_look_at_once_break_each_deadlock_once() -> None:
 
 @settings(deadline=None)
 @given(needs(), policies)
-def test_in_a_store_too_nobody_is_left_stuck_and_nobody_gives_up_in_vain(
+def test_in_a_store_no_agent_stays_deadlocked_or_fails_needlessly(
     coming: list[Need], policy: VictimPolicy
 ) -> None:
     asyncio.run(_wait_and_look(coming, policy))

@@ -63,25 +63,25 @@ def waits_of(edges: Iterable[str]) -> list[Wait]:
         (["a>b|c", "b>b", "a>d"], "a", ["b", "b"]),
     ],
 )
-def test_a_cycle_is_found_where_nobody_can_go_on(
+def test_a_cycle_is_found_where_no_node_can_proceed(
     edges: list[str], node: str, cycle: list[str] | None
 ) -> None:
     assert graph_of(*edges).find_cycle(node) == cycle
 
 
-def test_a_cycle_goes_through_the_one_who_looks_if_there_is_such_a_one() -> None:
+def test_a_cycle_through_the_searching_node_is_preferred() -> None:
     graph = graph_of("a>b", "b>b", "b>c", "c>a")
     assert graph.find_cycle("a") == ["a", "b", "c", "a"]
     graph.remove("m4")
     assert graph.find_cycle("a") == ["b", "b"]
 
 
-def test_the_shortest_cycle_is_told() -> None:
+def test_the_shortest_cycle_is_returned() -> None:
     graph = graph_of("a>b", "b>c", "c>a", "b>a")
     assert graph.find_cycle("a") == ["a", "b", "a"]
 
 
-def test_a_wait_that_ended_holds_nobody() -> None:
+def test_a_removed_wait_blocks_no_node() -> None:
     graph = graph_of("a>b", "b>a")
     graph.remove("m1")
     graph.remove("m1")
@@ -94,7 +94,7 @@ def test_a_wait_that_ended_holds_nobody() -> None:
     assert (len(graph), list(graph.waiters)) == (0, [])
 
 
-def test_a_wait_that_is_added_twice_is_one() -> None:
+def test_a_wait_added_twice_counts_once() -> None:
     graph = graph_of("a>b")
     graph.add(Wait(id="m1", waiter="x", awaits="y"))
     assert (len(graph), list(graph.waiters)) == (1, ["a"])
@@ -102,14 +102,14 @@ def test_a_wait_that_is_added_twice_is_one() -> None:
     assert len(graph) == 0
 
 
-def test_what_is_left_of_a_group_can_close_a_cycle() -> None:
+def test_the_rest_of_a_group_can_close_a_cycle() -> None:
     graph = graph_of("a>b|c", "b>a")
     assert graph.find_cycle("a") is None
     graph.remove("m2")
     assert graph.find_cycle("a") == ["a", "b", "a"]
 
 
-def test_groups_of_two_waiters_are_two_even_if_they_are_called_alike() -> None:
+def test_groups_of_different_waiters_with_one_name_stay_separate() -> None:
     graph = WaitGraph(
         Wait(id=f"{waiter}{awaits}", waiter=waiter, awaits=awaits, any_of="g")
         for waiter, awaits in ("ab", "ac", "ba", "bd")
@@ -118,25 +118,25 @@ def test_groups_of_two_waiters_are_two_even_if_they_are_called_alike() -> None:
     assert [len(need) for need in graph.needs_of("a")] == [2]
 
 
-def test_who_is_stuck_can_be_asked_of_all_or_of_some() -> None:
+def test_deadlocked_nodes_can_be_queried_for_all_or_some_nodes() -> None:
     graph = graph_of("a>b", "b>a", "c>c", "d>c", "e>f")
     assert graph.stuck() == {"a", "b", "c", "d"}
     assert graph.stuck(["d"]) == {"c", "d"}
     assert graph.stuck(["e"]) == set()
 
 
-def test_all_deadlocks_are_told_each_once() -> None:
+def test_every_deadlock_is_returned_once() -> None:
     graph = graph_of("a>b", "b>a", "c>d", "d>c", "e>d", "x>a|y", "y>a")
     cycles = [cycle.nodes for cycle in graph.deadlocks("longest")]
     assert cycles == [("a", "b", "a"), ("c", "d", "c")]
 
 
-def test_a_deadlock_that_another_ones_end_resolves_is_not_told() -> None:
+def test_a_deadlock_resolved_by_breaking_another_one_is_not_returned() -> None:
     graph = graph_of("a>b", "b>a", "c>d|b", "d>c")
     assert [cycle.nodes for cycle in graph.deadlocks("longest")] == [("a", "b", "a")]
 
 
-def test_a_node_that_is_held_twice_has_to_give_up_twice() -> None:
+def test_a_node_blocked_twice_is_a_victim_twice() -> None:
     graph = graph_of("a>b", "a>b", "b>a")
     deadlocks = list(graph.deadlocks("longest"))
     assert [len(cycle.needs) for cycle in deadlocks] == [3, 2]
@@ -172,22 +172,22 @@ def test_the_policy_chooses_who_gives_up(policy: Any, victim: str) -> None:
     assert wait.waiter == victim
 
 
-def test_between_equal_priorities_the_longest_wait_gives_up() -> None:
+def test_among_equal_priorities_the_longest_wait_is_the_victim() -> None:
     (wait,) = victim_of(cycle_of(["b>c", "c>a", "a>b"], b=3), "lowest_priority")
     assert wait.waiter == "c"
 
 
-def test_a_group_that_is_the_victim_is_given_up_as_a_whole() -> None:
+def test_a_victims_group_is_removed_as_a_whole() -> None:
     need = victim_of(cycle_of(["a>b|c", "b>a", "c>a"]), "longest")
     assert [wait.id for wait in need] == ["m1", "m2"]
 
 
-def test_a_group_that_somebody_can_still_answer_is_never_the_victim() -> None:
+def test_a_group_that_can_still_be_answered_is_never_the_victim() -> None:
     cycle = cycle_of(["a>b|z", "a>b", "b>a"])
     assert {wait.id for need in cycle.needs for wait in need} == {"m3", "m4"}
 
 
-def test_a_policy_that_is_none_is_refused() -> None:
+def test_an_unknown_victim_policy_is_refused() -> None:
     with pytest.raises(UserError, match=r"'oldest' is not a victim policy: longest, youngest"):
         victim_of(cycle_of(["a>a"]), "oldest")  # type: ignore[arg-type]
 
@@ -196,7 +196,7 @@ LONG = 100_000
 
 
 @pytest.mark.slow
-def test_a_chain_of_a_hundred_thousand_is_no_trouble() -> None:
+def test_a_chain_of_a_hundred_thousand_waits_is_searched_quickly() -> None:
     graph = WaitGraph(
         Wait(id=str(number), waiter=str(number), awaits=str(number + 1)) for number in range(LONG)
     )
@@ -211,7 +211,7 @@ def test_a_chain_of_a_hundred_thousand_is_no_trouble() -> None:
 
 
 @pytest.mark.slow
-def test_many_deadlocks_at_once_take_no_longer_than_their_waits() -> None:
+def test_finding_many_deadlocks_takes_linear_time() -> None:
     pairs = ((f"{number}{here}", f"{number}{there}") for number in range(20_000) for here, there in ("ab", "ba"))  # noqa: E501  # fmt: skip
     graph = WaitGraph(Wait(id=waiter, waiter=waiter, awaits=awaits) for waiter, awaits in pairs)
     began = process_time()
@@ -219,7 +219,7 @@ def test_many_deadlocks_at_once_take_no_longer_than_their_waits() -> None:
     assert process_time() - began < 10
 
 
-def test_only_what_can_be_reached_is_looked_at() -> None:
+def test_only_reachable_waits_are_searched() -> None:
     edges = ["a>b", "b>c|d", "c>a"]
     crowd = [f"{number}>{number + 1}" for number in range(10_000)]
     assert _calls(graph_of(*edges), "a") == _calls(graph_of(*edges, *crowd, "0>a"), "a")

@@ -78,13 +78,15 @@ def graph_is_right(graph: WaitGraph, present: list[Wait]) -> None:
 
 @settings(deadline=None)
 @given(waits)
-def test_it_finds_a_cycle_where_there_is_one_and_only_there(present: list[Wait]) -> None:
+def test_the_graph_finds_a_cycle_exactly_where_one_exists(present: list[Wait]) -> None:
     graph_is_right(WaitGraph(present), present)
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(waits, st.integers(0, 30)), max_size=4))
-def test_it_stays_right_while_waits_come_and_go(turns: list[tuple[list[Wait], int]]) -> None:
+def test_the_graph_stays_correct_while_waits_are_added_and_removed(
+    turns: list[tuple[list[Wait], int]],
+) -> None:
     graph, present = WaitGraph(), dict[str, Wait]()
     for coming, going in turns:
         for wait in coming:
@@ -112,9 +114,7 @@ def _id(wait: Wait) -> str:
 
 @settings(deadline=None)
 @given(waits, policies)
-def test_when_the_victims_have_given_up_nobody_is_stuck(
-    present: list[Wait], policy: VictimPolicy
-) -> None:
+def test_removing_the_victims_leaves_no_deadlock(present: list[Wait], policy: VictimPolicy) -> None:
     graph = WaitGraph(present)
     told = [victim_of(cycle, policy) for cycle in WaitGraph(present).deadlocks(policy)]
     for victim in told:
@@ -127,7 +127,7 @@ def test_when_the_victims_have_given_up_nobody_is_stuck(
 
 @settings(deadline=None)
 @given(needs(), policies)
-def test_whoever_looks_when_it_begins_to_wait_leaves_nobody_stuck(
+def test_a_search_at_each_new_wait_leaves_no_deadlock(
     coming: list[Need], policy: VictimPolicy
 ) -> None:
     graph, present = WaitGraph(), list[Wait]()
@@ -146,7 +146,7 @@ def test_whoever_looks_when_it_begins_to_wait_leaves_nobody_stuck(
 
 @settings(deadline=None)
 @given(waits, policies)
-def test_the_victim_is_the_same_wherever_one_begins_to_look(
+def test_the_victim_does_not_depend_on_the_starting_node(
     present: list[Wait], policy: VictimPolicy
 ) -> None:
     graph = WaitGraph(present)

@@ -18,7 +18,7 @@ def delivery(number: int, priority: int) -> Delivery:
     st.lists(st.one_of(st.integers(1, 4), st.just("pop"), st.just("leave")), max_size=400),
     st.integers(1, 10),
 )
-def test_it_is_the_first_of_the_highest_priority_or_now_and_then_the_oldest(
+def test_a_delivery_queue_returns_the_highest_priority_and_sometimes_the_oldest(
     steps: list[int | str], oldest_every: int
 ) -> None:
     line, model, pops, number = DeliveryQueue(oldest_every), list[Delivery](), 0, 0
@@ -45,7 +45,7 @@ def test_it_is_the_first_of_the_highest_priority_or_now_and_then_the_oldest(
     assert (len(line), line.pop()) == (0, None)
 
 
-def test_a_message_may_stand_in_line_again() -> None:
+def test_a_message_can_be_queued_again() -> None:
     line = DeliveryQueue(8)
     first = delivery(1, 2)
     line.push(first)
@@ -56,7 +56,7 @@ def test_a_message_may_stand_in_line_again() -> None:
     assert line.pop() is None
 
 
-def test_a_line_that_is_never_empty_does_not_grow() -> None:
+def test_a_delivery_queue_that_is_never_empty_does_not_grow() -> None:
     line = DeliveryQueue(1_000_000)
     line.push(delivery(0, 1))
     for number in range(1, 5000):

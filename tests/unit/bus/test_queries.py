@@ -62,7 +62,7 @@ async def test_only_queries_have_answers(place: Place, type_: Any) -> None:
     assert await bus.depths() == {}
 
 
-async def test_an_agent_that_nobody_serves_is_unavailable_at_once(place: Place) -> None:
+async def test_a_query_to_an_agent_without_a_service_is_refused_at_once(place: Place) -> None:
     bus = await place.bus()
     asked = query()
     with pytest.raises(AgentUnavailableError) as caught:
@@ -72,7 +72,7 @@ async def test_an_agent_that_nobody_serves_is_unavailable_at_once(place: Place) 
         await bus.message(asked.id)
 
 
-async def test_an_agent_that_is_served_no_more_is_unavailable(place: Place) -> None:
+async def test_an_agent_is_unavailable_after_its_last_service_ends(place: Place) -> None:
     here, there = await place.bus(), await place.bus()
     for bus in (here, there):
         async with bus.serve("sales", echo):
@@ -84,7 +84,7 @@ async def test_an_agent_that_is_served_no_more_is_unavailable(place: Place) -> N
 
 
 @everywhere
-async def test_no_answer_in_time_is_a_time_out_and_a_late_answer_is_stored(place: Place) -> None:
+async def test_an_unanswered_query_times_out_and_a_late_answer_is_stored(place: Place) -> None:
     bus = await place.bus()
     desk = Desk("at last", hold=True)
     async with bus.serve("sales", desk):
@@ -102,7 +102,7 @@ async def test_no_answer_in_time_is_a_time_out_and_a_late_answer_is_stored(place
         assert await bus.agent("pm").ask("sales", "next") == "at last"
 
 
-async def test_a_late_answer_is_found_by_asking_with_the_same_id(place: Place) -> None:
+async def test_asking_again_with_the_same_id_returns_a_late_answer(place: Place) -> None:
     bus = await place.bus()
     desk = Desk("at last", hold=True)
     async with bus.serve("sales", desk):
@@ -117,7 +117,7 @@ async def test_a_late_answer_is_found_by_asking_with_the_same_id(place: Place) -
     assert len(desk.seen) == 1
 
 
-async def test_an_error_of_the_handler_is_told_at_once_and_recorded(place: Place) -> None:
+async def test_an_error_of_the_handler_is_raised_at_the_asker_and_recorded(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("sales", Desk(LookupError("no customer 42"))):
         asked = query()
@@ -135,7 +135,7 @@ async def test_an_error_of_the_handler_is_told_at_once_and_recorded(place: Place
     assert event.details["outcome"] == "failed"
 
 
-async def test_an_error_of_ours_keeps_its_code(place: Place) -> None:
+async def test_an_ekiden_error_keeps_its_code(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("sales", Desk(UserError("not today"))):
         with pytest.raises(QueryFailed) as caught:
@@ -151,7 +151,7 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     "failure", [Unspeakable(), asyncio.CancelledError("by itself"), RuntimeError("\ud800" * 5000)]
 )
-async def test_whatever_a_handler_raises_the_asker_is_told(
+async def test_every_exception_of_a_handler_reaches_the_asker(
     place: Place, failure: BaseException
 ) -> None:
     bus = await place.bus()
@@ -161,7 +161,7 @@ async def test_whatever_a_handler_raises_the_asker_is_told(
 
 
 @pytest.mark.parametrize("answer", [object(), float("nan"), {1, 2}, b"bytes", "x" * 1_000_001])
-async def test_an_answer_that_cannot_be_carried_is_a_failure(place: Place, answer: Any) -> None:
+async def test_an_answer_that_is_not_json_is_a_failure(place: Place, answer: Any) -> None:
     bus = await place.bus()
     async with bus.serve("sales", Desk(answer)):
         with pytest.raises(QueryFailed, match="the answer to message"):
@@ -170,9 +170,7 @@ async def test_an_answer_that_cannot_be_carried_is_a_failure(place: Place, answe
 
 @everywhere
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_cancelling_whoever_waits_leaves_nothing_behind(
-    place: Place, elsewhere: bool
-) -> None:
+async def test_cancelling_a_query_leaves_no_wait(place: Place, elsewhere: bool) -> None:
     bus = await place.bus()
     desk = Desk("unwanted", hold=True)
     async with (await place.bus() if elsewhere else bus).serve("sales", desk):
@@ -189,7 +187,7 @@ async def test_cancelling_whoever_waits_leaves_nothing_behind(
         await becomes(bus, asked.id, "late")
 
 
-async def test_a_query_that_is_cancelled_while_it_is_stored_is_not_left_open(place: Place) -> None:
+async def test_a_query_cancelled_while_it_is_stored_does_not_stay_open(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("sales", Desk(hold=True)):
         waiting = asyncio.create_task(bus.query(query()))
@@ -199,7 +197,7 @@ async def test_a_query_that_is_cancelled_while_it_is_stored_is_not_left_open(pla
         assert await bus.depths() == {}
 
 
-async def test_a_query_that_is_cancelled_before_it_is_begun_is_never_begun(place: Place) -> None:
+async def test_a_query_cancelled_before_delivery_is_never_handled(place: Place) -> None:
     bus = await place.bus()
     desk = Desk(hold=True)
     async with bus.serve("sales", desk):
@@ -219,7 +217,7 @@ async def test_a_query_that_is_cancelled_before_it_is_begun_is_never_begun(place
             await bus.query(second)
 
 
-async def test_a_query_asked_twice_has_one_effect_and_one_answer(place: Place) -> None:
+async def test_a_repeated_query_has_one_effect_and_one_answer(place: Place) -> None:
     bus = await place.bus()
     desk = Desk({"price": 7})
     async with bus.serve("sales", desk):
@@ -230,7 +228,7 @@ async def test_a_query_asked_twice_has_one_effect_and_one_answer(place: Place) -
     assert len(desk.seen) == 1
 
 
-async def test_of_two_who_wait_for_one_query_each_gives_up_for_itself(place: Place) -> None:
+async def test_each_waiter_of_one_query_times_out_separately(place: Place) -> None:
     bus = await place.bus()
     desk = Desk("here", hold=True)
     async with bus.serve("sales", desk):
@@ -253,7 +251,7 @@ async def test_of_two_who_wait_for_one_query_each_gives_up_for_itself(place: Pla
 
 
 @everywhere
-async def test_the_answer_is_there_for_a_process_that_asks_again(place: Place) -> None:
+async def test_a_process_that_asks_again_gets_the_stored_answer(place: Place) -> None:
     first, second = await place.bus(), await place.bus()
     desk = Desk("the answer", hold=True)
     asked = query()
@@ -271,7 +269,7 @@ async def test_the_answer_is_there_for_a_process_that_asks_again(place: Place) -
 
 
 @pytest.mark.parametrize("field", ["from_agent", "to_agent"])
-async def test_an_id_of_another_message_is_refused(place: Place, field: str) -> None:
+async def test_reusing_the_id_of_another_message_is_refused(place: Place, field: str) -> None:
     bus = await place.bus()
     async with bus.serve("sales", Desk("a secret")), bus.serve("stock", echo):
         asked = query()
@@ -280,7 +278,7 @@ async def test_an_id_of_another_message_is_refused(place: Place, field: str) -> 
             await bus.query(query(id=asked.id, **{field: "stock"}))
 
 
-async def test_neither_side_can_change_what_the_other_has(place: Place) -> None:
+async def test_sender_and_handler_cannot_change_each_others_payload(place: Place) -> None:
     bus = await place.bus()
     kept: list[Any] = []
 
@@ -302,7 +300,7 @@ async def test_neither_side_can_change_what_the_other_has(place: Place) -> None:
         assert record.answer["list"] == ["mine", "theirs"]
 
 
-async def test_whoever_waits_when_the_bus_is_closed_is_told(place: Place) -> None:
+async def test_closing_the_bus_raises_in_waiting_queries(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     desk = Desk(hold=True)
     async with other.serve("sales", desk, concurrency=2):
@@ -321,7 +319,7 @@ async def test_whoever_waits_when_the_bus_is_closed_is_told(place: Place) -> Non
             assert await bus.agent("pm").ask("sales", "again") is None
 
 
-async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -> None:
+async def test_a_query_expired_by_its_ttl_raises_the_reason(place: Place) -> None:
     bus = await place.bus()
     desk = Desk(hold=True)
     async with bus.serve("sales", desk):
@@ -337,7 +335,7 @@ async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -
 
 
 @pytest.mark.slow
-async def test_a_long_wait_is_not_lost_among_many_short_ones(place: Place) -> None:
+async def test_a_long_wait_survives_many_short_waits(place: Place) -> None:
     bus, desk = await place.bus(), Desk("at last", hold=True)
     async with bus.serve("sales", desk), bus.serve("stock", echo):
         waiting = asyncio.create_task(bus.query(query(timeout_seconds=2)))

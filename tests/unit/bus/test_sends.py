@@ -19,7 +19,9 @@ def note(subject: str = "news", **fields: Any) -> AgentMessage:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_a_message_is_delivered_and_its_end_recorded(place: Place, elsewhere: bool) -> None:
+async def test_a_message_is_delivered_and_its_end_is_recorded(
+    place: Place, elsewhere: bool
+) -> None:
     bus, desk = await place.bus(), Desk()
     async with (await place.bus() if elsewhere else bus).serve("sales", desk):
         message_id = await bus.send(note(payload={"n": 1}, correlation_id="task-7"))
@@ -30,7 +32,7 @@ async def test_a_message_is_delivered_and_its_end_recorded(place: Place, elsewhe
     assert (await bus.message(message_id)).answer is None
 
 
-async def test_a_message_waits_until_somebody_serves_the_agent(place: Place) -> None:
+async def test_a_message_waits_in_the_mailbox_until_the_agent_is_served(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     ids = [await bus.agent("pm").send("sales", f"n{number}") for number in range(3)]
     assert await bus.depths() == {"sales": 3}
@@ -43,9 +45,7 @@ async def test_a_message_waits_until_somebody_serves_the_agent(place: Place) -> 
 
 @everywhere
 @pytest.mark.parametrize("stored_before", [False, True])
-async def test_urgent_goes_before_high_before_normal_before_low(
-    place: Place, stored_before: bool
-) -> None:
+async def test_messages_are_delivered_by_priority(place: Place, stored_before: bool) -> None:
     bus, desk = await place.bus(oldest_every=1000), Desk(hold=True)
     service = None if stored_before else await bus.serve("sales", desk)
     seat = bus.agent("pm")
@@ -86,7 +86,7 @@ async def test_a_low_message_is_not_starved(place: Place, elsewhere: bool) -> No
 
 
 @everywhere
-async def test_a_message_whose_time_is_over_is_never_delivered(place: Place) -> None:
+async def test_an_expired_message_is_never_delivered(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     message_id = await bus.agent("pm").send("sales", "too late", ttl=1e-6)
     async with bus.serve("sales", desk):
@@ -100,7 +100,7 @@ async def test_a_message_whose_time_is_over_is_never_delivered(place: Place) -> 
 
 
 @everywhere
-async def test_a_message_leaves_the_mailbox_when_it_expires_though_nobody_serves_it(
+async def test_an_expired_message_leaves_the_mailbox_of_an_unserved_agent(
     place: Place,
 ) -> None:
     bus = await place.bus(mailbox_bound=1, on_full="refuse")
@@ -120,7 +120,7 @@ async def test_a_message_leaves_the_mailbox_when_it_expires_though_nobody_serves
         await bus.messages(limit=0)
 
 
-async def test_a_message_may_expire_in_line(place: Place) -> None:
+async def test_a_message_can_expire_in_the_delivery_queue(place: Place) -> None:
     bus, desk = await place.bus(), Desk(hold=True)
     async with bus.serve("sales", desk):
         await bus.send(note("first"))
@@ -132,7 +132,7 @@ async def test_a_message_may_expire_in_line(place: Place) -> None:
 
 
 @everywhere
-async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place: Place) -> None:
+async def test_a_message_whose_handler_keeps_failing_becomes_a_dead_letter(place: Place) -> None:
     bus, desk = await place.bus(max_attempts=3, retry_s=0.01), Desk(RuntimeError("no luck"))
     async with bus.serve("sales", desk):
         message_id = await bus.send(note())
@@ -156,7 +156,7 @@ async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place:
     assert await bus.dead_letters() == []
 
 
-async def test_a_failure_may_be_for_once(place: Place) -> None:
+async def test_a_message_is_retried_after_a_single_failure(place: Place) -> None:
     bus, desk = await place.bus(retry_s=0.01), Desk(RuntimeError("no luck"))
     async with (await place.bus(retry_s=0.01)).serve("sales", desk):
         message_id = await bus.send(note())
@@ -180,7 +180,7 @@ async def test_a_message_sent_twice_has_one_effect(place: Place) -> None:
     assert desk.subjects == ["news", "last"]
 
 
-async def test_a_full_mailbox_refuses(place: Place) -> None:
+async def test_a_full_mailbox_refuses_messages(place: Place) -> None:
     bus = await place.bus(mailbox_bound=2, on_full="refuse")
     for _ in range(2):
         await bus.send(note())
@@ -209,7 +209,7 @@ async def test_a_full_mailbox_makes_senders_wait_in_order(place: Place) -> None:
 
 
 @everywhere
-async def test_room_that_another_process_makes_is_noticed(place: Place) -> None:
+async def test_a_sender_notices_room_freed_by_another_process(place: Place) -> None:
     bus, other, desk = await place.bus(mailbox_bound=1), await place.bus(), Desk()
     await bus.send(note("first"))
     sending = asyncio.create_task(bus.send(note("second")))
@@ -219,7 +219,7 @@ async def test_room_that_another_process_makes_is_noticed(place: Place) -> None:
     assert desk.subjects == ["first", "second"]
 
 
-async def test_whoever_waits_for_room_gives_up_after_its_time_out(place: Place) -> None:
+async def test_waiting_for_room_in_a_mailbox_times_out(place: Place) -> None:
     bus = await place.bus(mailbox_bound=1)
     await bus.send(note())
     with pytest.raises(MailboxFull):
@@ -244,7 +244,7 @@ async def test_a_query_to_a_full_mailbox_waits_or_is_refused(place: Place) -> No
         assert await asyncio.gather(*asking) == ["done"] * 3
 
 
-async def test_a_broadcast_is_for_all_who_are_served_but_the_sender(place: Place) -> None:
+async def test_a_broadcast_reaches_all_served_agents_except_the_sender(place: Place) -> None:
     bus, other = await place.bus(mailbox_bound=1, on_full="refuse"), await place.bus()
     sales, stock, pm = Desk(), Desk(), Desk()
     full = Desk(hold=True)
@@ -272,7 +272,7 @@ async def test_a_broadcast_is_for_all_who_are_served_but_the_sender(place: Place
     assert pm.subjects == ["hello"]
 
 
-async def test_what_is_not_to_be_sent_this_way_is_refused(place: Place) -> None:
+async def test_a_call_of_send_with_the_wrong_type_is_refused(place: Place) -> None:
     bus = await place.bus()
     with pytest.raises(UserError, match="use `broadcast`"):
         await bus.send(note(to_agent=None))

@@ -33,7 +33,9 @@ async def given_back(store: Store) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_so_many_messages_are_worked_on_at_a_time(place: Place, concurrency: int) -> None:
+async def test_a_service_handles_at_most_its_concurrency_at_a_time(
+    place: Place, concurrency: int
+) -> None:
     bus, desk = await place.bus(), Desk("done", hold=True)
     async with bus.serve("sales", desk, concurrency=concurrency):
         seat = bus.agent("pm")
@@ -46,7 +48,7 @@ async def test_so_many_messages_are_worked_on_at_a_time(place: Place, concurrenc
 
 
 @everywhere
-async def test_two_processes_that_serve_one_agent_share_the_work(place: Place) -> None:
+async def test_two_processes_serving_one_agent_share_the_work(place: Place) -> None:
     one, other, sender = await place.bus(), await place.bus(), await place.bus()
     desks = [Desk("first", hold=True), Desk("second", hold=True)]
     async with one.serve("sales", desks[0]), other.serve("sales", desks[1]):
@@ -73,7 +75,7 @@ async def test_a_handler_acts_as_its_agent(place: Place) -> None:
     assert acting_agent() is None
 
 
-async def test_an_agent_is_served_once_by_a_bus(place: Place) -> None:
+async def test_a_bus_serves_an_agent_at_most_once(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("sales", echo):
         with pytest.raises(UserError, match="serves 'sales' already"):
@@ -96,14 +98,14 @@ async def test_an_agent_is_served_once_by_a_bus(place: Place) -> None:
         ("sales", echo, True),
     ],
 )
-async def test_what_cannot_be_served_is_refused(agent: str, handler: Any, concurrency: int) -> None:
+async def test_an_invalid_service_is_refused(agent: str, handler: Any, concurrency: int) -> None:
     async with Bus() as bus:
         with pytest.raises(UserError):
             await bus.serve(agent, handler, concurrency=concurrency)
         assert bus.served() == []
 
 
-async def test_an_answer_may_come_later(place: Place) -> None:
+async def test_a_handler_can_answer_later(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
     async with bus.serve("sales", desk):
         asking = asyncio.create_task(other.agent("pm").ask("sales", "price"))
@@ -124,7 +126,7 @@ async def desk_is_free(bus: Bus, desk: Desk) -> bool:
     return True
 
 
-async def test_a_later_answer_may_be_too_late(place: Place) -> None:
+async def test_an_answer_given_later_can_be_too_late(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
     async with bus.serve("sales", desk):
         asking = asyncio.create_task(other.agent("pm").ask("sales", "price"))
@@ -137,14 +139,14 @@ async def test_a_later_answer_may_be_too_late(place: Place) -> None:
         assert (record.state, record.answer) == ("late", "at last")
 
 
-async def test_a_notification_is_not_left_for_later(place: Place) -> None:
+async def test_a_notification_cannot_be_answered_later(place: Place) -> None:
     bus, desk = await place.bus(), Desk(LATER)
     async with bus.serve("sales", desk):
         message_id = await bus.agent("pm").send("sales", "news")
         await becomes(bus, message_id, "answered")
 
 
-async def test_nobody_answers_in_the_name_of_another(place: Place) -> None:
+async def test_an_agent_cannot_answer_as_another_agent(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
 
     async def thief(message: AgentMessage) -> Any:
@@ -165,7 +167,7 @@ async def test_nobody_answers_in_the_name_of_another(place: Place) -> None:
         assert await asking == "the truth"
 
 
-async def test_only_queries_that_there_are_can_be_answered(place: Place) -> None:
+async def test_only_existing_queries_can_be_answered(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("sales", echo):
         unknown = AgentMessage(type="query", from_agent="pm", to_agent="sales")
@@ -177,7 +179,7 @@ async def test_only_queries_that_there_are_can_be_answered(place: Place) -> None
                 await bus.respond(wrong, 1)
 
 
-async def test_nobody_speaks_in_the_name_of_another(place: Place) -> None:
+async def test_an_agent_cannot_send_as_another_agent(place: Place) -> None:
     bus = await place.bus()
 
     async def liar(message: AgentMessage) -> Any:
@@ -198,7 +200,7 @@ async def test_nobody_speaks_in_the_name_of_another(place: Place) -> None:
 
 
 @everywhere
-async def test_what_is_not_done_when_a_service_ends_is_done_by_the_next(place: Place) -> None:
+async def test_messages_unfinished_when_a_service_ends_go_to_the_next(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk("done", hold=True)
     service = await bus.serve("sales", desk)
     asking = [asyncio.create_task(other.agent("pm").ask("sales", "price")) for _ in range(3)]
@@ -215,7 +217,7 @@ async def test_what_is_not_done_when_a_service_ends_is_done_by_the_next(place: P
     assert desk.seen[0].id in [message.id for message in desk.seen[1:] if message.redelivered]
 
 
-async def test_a_service_may_let_its_handlers_finish(place: Place) -> None:
+async def test_closing_a_service_can_wait_for_its_handlers(place: Place) -> None:
     bus, desk = await place.bus(), Desk("done", hold=True)
     service = await bus.serve("sales", desk)
     asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
@@ -227,7 +229,7 @@ async def test_a_service_may_let_its_handlers_finish(place: Place) -> None:
     assert await asking == "done"
 
 
-async def test_what_was_left_for_later_is_asked_again_elsewhere(place: Place) -> None:
+async def test_a_query_left_for_later_is_redelivered_to_another_service(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     first, second = Desk(LATER), Desk("done")
     service = await bus.serve("sales", first)
@@ -239,7 +241,7 @@ async def test_what_was_left_for_later_is_asked_again_elsewhere(place: Place) ->
     assert second.seen[0].redelivered
 
 
-async def test_a_handler_that_takes_too_long_has_failed(place: Place) -> None:
+async def test_a_handler_that_exceeds_its_timeout_fails(place: Place) -> None:
     bus = await place.bus(handler_timeout_s=0.05, retry_s=0.01, max_attempts=2)
     desk = Desk(hold=True)
     async with bus.serve("sales", desk):
@@ -249,7 +251,7 @@ async def test_a_handler_that_takes_too_long_has_failed(place: Place) -> None:
         await becomes(bus, message_id, "dead")
 
 
-async def test_a_handler_may_take_for_ever_if_the_settings_say_so() -> None:
+async def test_a_handler_has_no_timeout_if_the_settings_disable_it() -> None:
     desk = Desk("done", hold=True)
     settings = BusSettings(handler_timeout_s=None)
     async with Bus(settings=settings) as bus, bus.serve("sales", desk):
@@ -260,7 +262,7 @@ async def test_a_handler_may_take_for_ever_if_the_settings_say_so() -> None:
         assert await asking == "done"
 
 
-async def test_a_handler_may_insist_on_finishing(place: Place) -> None:
+async def test_a_handler_can_finish_despite_its_timeout(place: Place) -> None:
     bus = await place.bus(handler_timeout_s=0.02)
 
     async def stubborn(message: AgentMessage) -> str:
@@ -302,7 +304,7 @@ async def left_by_the_dead(
 
 
 @everywhere
-async def test_what_a_process_had_that_died_is_delivered_again(place: Place) -> None:
+async def test_messages_of_a_crashed_process_are_redelivered(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     left = await left_by_the_dead(bus.store)
     async with bus.serve("sales", desk):
@@ -312,7 +314,7 @@ async def test_what_a_process_had_that_died_is_delivered_again(place: Place) -> 
     assert await bus.store.list_documents(PRESENCE) == []
 
 
-async def test_it_is_delivered_again_when_nobody_remembers_the_dead(place: Place) -> None:
+async def test_messages_of_a_crashed_process_without_presence_are_redelivered(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     left = await left_by_the_dead(bus.store)
     gone = DocumentWrite(collection=PRESENCE, key="sales/bus_dead", body=None)
@@ -321,7 +323,7 @@ async def test_it_is_delivered_again_when_nobody_remembers_the_dead(place: Place
         await becomes(bus, left.id, "answered")
 
 
-async def test_what_a_late_call_of_the_dead_takes_is_delivered_again(place: Place) -> None:
+async def test_a_message_taken_late_by_a_crashed_process_is_redelivered(place: Place) -> None:
     bus, desk = await place.bus(visibility_s=1), Desk()
     just_now = await bus.store.now_us() - 1
     await left_by_the_dead(bus.store, until_us=just_now)
@@ -331,7 +333,7 @@ async def test_what_a_late_call_of_the_dead_takes_is_delivered_again(place: Plac
         await becomes(bus, late.id, "answered")
 
 
-async def test_it_is_not_delivered_again_before_its_process_is_dead(place: Place) -> None:
+async def test_a_message_is_not_redelivered_before_its_process_expired(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     now_us = await bus.store.now_us()
     left = await left_by_the_dead(bus.store, until_us=now_us + 300_000)
@@ -343,7 +345,7 @@ async def test_it_is_not_delivered_again_before_its_process_is_dead(place: Place
     assert record.attempts == 2
 
 
-async def test_a_message_that_kills_every_process_is_dead_in_the_end(place: Place) -> None:
+async def test_a_message_that_crashes_every_process_becomes_a_dead_letter(place: Place) -> None:
     bus, desk = await place.bus(max_deliveries=2), Desk()
     left = await left_by_the_dead(bus.store, attempts=2)
     async with bus.serve("sales", desk):
@@ -366,7 +368,7 @@ async def test_a_message_that_kills_every_process_is_dead_in_the_end(place: Plac
         ([1, 2], None),
     ],
 )
-async def test_what_is_no_message_is_dead_and_holds_nobody_up(
+async def test_an_invalid_queue_entry_becomes_a_dead_letter_and_blocks_nothing(
     place: Place, body: Any, key: str | None
 ) -> None:
     bus, desk = await place.bus(), Desk()
@@ -382,7 +384,7 @@ async def test_what_is_no_message_is_dead_and_holds_nobody_up(
         assert "not a message of the bus" in (dead.error or "")
 
 
-async def test_a_service_outlives_a_store_that_is_away_for_a_while(
+async def test_a_service_survives_a_store_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Unreliable()
@@ -430,7 +432,7 @@ class Slow(MemoryStore):
         return await super().list_documents(*args, **kwargs)
 
 
-async def test_a_slow_store_does_not_keep_an_agent_from_being_served() -> None:
+async def test_a_slow_store_does_not_prevent_a_service() -> None:
     settings = BusSettings(visibility_s=0.1)
     async with (
         Slow() as store,

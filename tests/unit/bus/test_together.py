@@ -30,7 +30,7 @@ async def states(bus: Bus, *desks: Desk) -> list[str]:
     return [(await bus.message(desk.seen[0].id)).state for desk in desks]
 
 
-async def test_all_answers_come_in_the_order_of_the_questions(place: Place) -> None:
+async def test_ask_all_returns_answers_in_the_order_of_the_questions(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     slow = Desk("slow", hold=True)
     async with bus.serve("a", slow), other.serve("b", echo), bus.serve("c", echo):
@@ -44,7 +44,7 @@ async def test_all_answers_come_in_the_order_of_the_questions(place: Place) -> N
         assert await bus.blocked() == []
 
 
-async def test_the_first_failure_of_all_is_raised_when_all_have_answered(place: Place) -> None:
+async def test_ask_all_raises_the_first_failure_after_all_answers(place: Place) -> None:
     bus = await place.bus()
     slow = Desk("slow", hold=True)
     async with bus.serve("a", Desk(RuntimeError("no"))), bus.serve("b", slow):
@@ -56,7 +56,7 @@ async def test_the_first_failure_of_all_is_raised_when_all_have_answered(place: 
         assert await states(bus, slow) == ["answered"]
 
 
-async def test_nobody_is_asked_if_one_of_all_is_unavailable(place: Place) -> None:
+async def test_ask_all_asks_no_agent_if_one_is_unavailable(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     async with bus.serve("a", desk):
         with pytest.raises(AgentUnavailableError):
@@ -67,7 +67,7 @@ async def test_nobody_is_asked_if_one_of_all_is_unavailable(place: Place) -> Non
 
 
 @everywhere
-async def test_the_first_answer_of_any_counts_and_the_others_are_cancelled(place: Place) -> None:
+async def test_ask_any_returns_the_first_answer_and_cancels_the_others(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     slow, slower = Desk(hold=True), Desk(hold=True)
     async with bus.serve("a", slow), other.serve("b", slower), bus.serve("c", echo):
@@ -78,7 +78,7 @@ async def test_the_first_answer_of_any_counts_and_the_others_are_cancelled(place
         assert await states(bus, slow) == ["cancelled"]
 
 
-async def test_a_failure_is_not_the_first_answer_of_any(place: Place) -> None:
+async def test_ask_any_does_not_return_a_failure_while_others_are_pending(place: Place) -> None:
     bus, slow = await place.bus(), Desk("slow", hold=True)
     failing = Desk(RuntimeError("no"))
     async with bus.serve("a", failing), bus.serve("b", slow):
@@ -89,7 +89,7 @@ async def test_a_failure_is_not_the_first_answer_of_any(place: Place) -> None:
         assert await asking == ("b", "slow")
 
 
-async def test_if_nobody_of_any_answers_the_last_failure_is_raised(place: Place) -> None:
+async def test_ask_any_raises_the_last_failure_if_no_agent_answers(place: Place) -> None:
     bus = await place.bus()
     async with bus.serve("a", Desk(RuntimeError("no"))):
         with pytest.raises(QueryFailed):
@@ -103,9 +103,7 @@ async def test_if_nobody_of_any_answers_the_last_failure_is_raised(place: Place)
 
 
 @pytest.mark.parametrize("way", ["ask_all", "ask_any"])
-async def test_cancelling_whoever_asks_several_leaves_nothing_behind(
-    place: Place, way: str
-) -> None:
+async def test_cancelling_several_queries_leaves_no_wait(place: Place, way: str) -> None:
     bus, a, b = await place.bus(), Desk(hold=True), Desk(hold=True)
     async with bus.serve("a", a), bus.serve("b", b):
         asking = asyncio.create_task(getattr(bus.agent("pm"), way)(questions("a", "b")))
@@ -118,7 +116,7 @@ async def test_cancelling_whoever_asks_several_leaves_nothing_behind(
         assert await bus.blocked() == []
 
 
-async def test_several_are_asked_together_or_not_at_all(place: Place) -> None:
+async def test_ask_all_stores_all_questions_or_none(place: Place) -> None:
     bus, b = await place.bus(mailbox_bound=1, on_full="refuse"), Desk(hold=True)
     async with bus.serve("a", echo), bus.serve("b", b):
         await bus.agent("pm").send("b", "fill it")
@@ -160,9 +158,7 @@ class Ring:
 
 @everywhere
 @pytest.mark.parametrize("processes", [1, 3])
-async def test_agents_that_wait_for_each_other_in_a_circle_go_on(
-    place: Place, processes: int
-) -> None:
+async def test_a_cycle_of_waiting_agents_is_broken(place: Place, processes: int) -> None:
     ring = Ring("a", "b", "c")
     buses = [await place.bus() for _ in range(processes)]
     for number, name in enumerate("abc"):
@@ -180,7 +176,7 @@ async def test_agents_that_wait_for_each_other_in_a_circle_go_on(
     assert (deadlock.victim, deadlock.given_up) == (victim, (error.message_id,))
 
 
-async def test_an_agent_that_asks_itself_is_told(place: Place) -> None:
+async def test_an_agent_that_asks_itself_gets_a_deadlock_error(place: Place) -> None:
     bus = await place.bus()
     ring = Ring("a")
     ring.buses["a"] = bus
@@ -189,7 +185,7 @@ async def test_an_agent_that_asks_itself_is_told(place: Place) -> None:
     assert ring.told["a"].cycle == ["a", "a"]
 
 
-async def test_the_policy_says_who_gives_up(place: Place) -> None:
+async def test_the_victim_policy_of_the_bus_chooses_the_victim(place: Place) -> None:
     bus = await place.bus(victim="youngest")
     ring = Ring("a", "b")
     ring.buses = {"a": bus, "b": bus}
@@ -203,7 +199,7 @@ async def test_the_policy_says_who_gives_up(place: Place) -> None:
     assert deadlock.given_up == (youngest.message.id,)
 
 
-async def test_independent_tasks_of_agents_with_many_hands_are_no_deadlock(place: Place) -> None:
+async def test_independent_tasks_of_concurrent_agents_do_not_deadlock(place: Place) -> None:
     bus = await place.bus()
     both = asyncio.Barrier(2)
 
@@ -220,7 +216,7 @@ async def test_independent_tasks_of_agents_with_many_hands_are_no_deadlock(place
     assert answers == ["b", "a"]
 
 
-async def test_a_circle_within_one_task_is_a_deadlock_however_many_hands(place: Place) -> None:
+async def test_a_cycle_within_one_task_is_a_deadlock_despite_concurrency(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     tasks: set[str | None] = set()
 
@@ -244,7 +240,7 @@ async def test_a_circle_within_one_task_is_a_deadlock_however_many_hands(place: 
     assert tasks == {"task-1"}
 
 
-async def test_what_a_handler_sends_belongs_to_what_it_works_on(place: Place) -> None:
+async def test_messages_a_handler_sends_belong_to_the_task_it_handles(place: Place) -> None:
     bus, other, last = await place.bus(), await place.bus(), Desk()
 
     async def first(message: AgentMessage) -> Any:
@@ -262,7 +258,7 @@ async def test_what_a_handler_sends_belongs_to_what_it_works_on(place: Place) ->
     assert {(each.task, each.depth) for each in last.seen} == {(asked.id, 1), (asked.id, 2)}
 
 
-async def test_an_agent_that_does_several_things_at_once_can_be_asked_back(place: Place) -> None:
+async def test_an_agent_with_free_concurrency_can_be_asked_back(place: Place) -> None:
     bus = await place.bus()
 
     async def sales(message: AgentMessage) -> Any:
@@ -273,7 +269,7 @@ async def test_an_agent_that_does_several_things_at_once_can_be_asked_back(place
         assert await bus.agent("pm").ask("sales", "price") == "the blue one"
 
 
-async def test_an_agent_that_does_one_thing_at_a_time_cannot_be_asked_back(place: Place) -> None:
+async def test_an_agent_without_free_concurrency_cannot_be_asked_back(place: Place) -> None:
     bus = await place.bus()
 
     async def sales(message: AgentMessage) -> Any:
@@ -287,7 +283,7 @@ async def test_an_agent_that_does_one_thing_at_a_time_cannot_be_asked_back(place
     assert caught.value.cycle in (["pm", "sales", "pm"], ["sales", "pm", "sales"])
 
 
-async def test_programs_that_ask_in_a_circle_are_a_deadlock(place: Place) -> None:
+async def test_programs_that_ask_in_a_cycle_deadlock(place: Place) -> None:
     bus = await place.bus()
     held = [Desk(hold=True) for _ in range(3)]
     async with bus.serve("a", held[0]), bus.serve("b", held[1]), bus.serve("c", held[2]):
@@ -304,7 +300,7 @@ async def test_programs_that_ask_in_a_circle_are_a_deadlock(place: Place) -> Non
         await asyncio.gather(second, third)
 
 
-async def test_what_a_handler_leaves_behind_does_not_wait_in_its_place(place: Place) -> None:
+async def test_a_background_task_of_a_finished_handler_does_not_deadlock(place: Place) -> None:
     bus = await place.bus()
     left: list[asyncio.Task[Any]] = []
     go = asyncio.Event()
@@ -328,7 +324,7 @@ async def test_what_a_handler_leaves_behind_does_not_wait_in_its_place(place: Pl
         assert await bus.deadlocks() == []
 
 
-async def test_whom_the_dead_waited_for_is_in_no_deadlock(place: Place) -> None:
+async def test_a_query_of_a_crashed_process_is_in_no_deadlock(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk(hold=True)
 
     async def a(message: AgentMessage) -> Any:

@@ -20,7 +20,7 @@ from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
 
 
-async def test_whoever_serves_says_so_again_and_again(place: Place) -> None:
+async def test_a_service_renews_its_presence(place: Place) -> None:
     bus, other = await place.bus(visibility_s=2), await place.bus()
     async with bus.serve("sales", echo), bus.serve("stock", echo):
 
@@ -34,7 +34,7 @@ async def test_whoever_serves_says_so_again_and_again(place: Place) -> None:
     assert await other.store.list_documents(PRESENCE) == []
 
 
-async def test_whoever_was_taken_for_dead_leaves_others_what_it_had_not_begun(
+async def test_a_service_whose_presence_expired_leaves_unstarted_messages_to_others(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     bus, desk = await place.bus(visibility_s=2), Desk(hold=True)
@@ -73,7 +73,7 @@ async def bury(store: Store, message_id: str) -> None:
     await store.write_documents([gone])
 
 
-async def test_a_message_that_comes_again_while_it_is_worked_on_is_not_begun_twice(
+async def test_a_message_redelivered_during_its_handling_starts_once(
     place: Place,
 ) -> None:
     bus, desk = await place.bus(visibility_s=2), Desk("done", hold=True)
@@ -92,7 +92,7 @@ async def test_a_message_that_comes_again_while_it_is_worked_on_is_not_begun_twi
 
 
 @everywhere
-async def test_what_ended_long_ago_is_removed(place: Place) -> None:
+async def test_messages_settled_long_ago_are_removed(place: Place) -> None:
     bus = await place.bus(keep_s=0.05)
     async with bus.serve("sales", echo):
         asked = AgentMessage(type="query", from_agent="pm", to_agent="sales", payload=1)
@@ -109,7 +109,7 @@ async def test_what_ended_long_ago_is_removed(place: Place) -> None:
         assert (await bus.query(asked)).payload == 1
 
 
-async def test_the_wait_of_somebody_who_died_ends(place: Place) -> None:
+async def test_the_wait_of_a_crashed_process_ends(place: Place) -> None:
     bus, desk = await place.bus(keep_s=0.05), Desk(hold=True)
     asked = AgentMessage(
         type="query", from_agent="pm", to_agent="stock", timeout_seconds=0.01, subject="left"
@@ -132,7 +132,7 @@ async def test_the_wait_of_somebody_who_died_ends(place: Place) -> None:
         await until(is_over)
 
 
-async def test_presence_can_be_asked_for_without_a_bus() -> None:
+async def test_presence_can_be_read_without_a_bus() -> None:
     async with Bus() as bus, bus.serve("sales", echo), bus.serve("sales/north", echo):
         [server] = await Presence(bus.store, "", 1.0).servers("sales")
         assert (server.agent, server.concurrency) == ("sales", 1)
@@ -166,7 +166,7 @@ class Fragile:
     async def __aexit__(self, *exc_info: object) -> None: ...
 
 
-async def test_a_message_that_cannot_be_stored_is_not_waited_for() -> None:
+async def test_a_message_that_cannot_be_stored_leaves_no_wait() -> None:
     store = Fragile()
     async with Bus(store) as bus, bus.serve("sales", echo):
         store.fails["write"] = 3
@@ -180,7 +180,7 @@ async def test_a_message_that_cannot_be_stored_is_not_waited_for() -> None:
         assert await bus.agent("pm").ask("sales", "price", 5) == 5
 
 
-async def test_an_answer_is_stored_when_that_is_possible_again() -> None:
+async def test_an_answer_is_stored_once_the_store_works_again() -> None:
     store, desk = Fragile(), Desk("done", hold=True)
     async with Bus(store) as bus, bus.serve("sales", desk):
         asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
@@ -190,7 +190,7 @@ async def test_an_answer_is_stored_when_that_is_possible_again() -> None:
         assert await asking == "done"
 
 
-async def test_whoever_waits_is_told_although_its_end_cannot_be_stored() -> None:
+async def test_an_asker_gets_the_answer_although_settling_fails() -> None:
     store, desk = Fragile(), Desk("done", hold=True)
     async with Bus(store) as bus, bus.serve("sales", desk):
         asking = asyncio.create_task(bus.agent("pm").ask("sales", "price", timeout_s=1))
@@ -206,7 +206,7 @@ async def test_whoever_waits_is_told_although_its_end_cannot_be_stored() -> None
         assert asking.cancelled()
 
 
-async def test_a_deadlock_that_cannot_be_looked_for_ends_by_time_out() -> None:
+async def test_a_deadlock_that_cannot_be_searched_ends_by_timeout() -> None:
     store = Fragile()
     bus = Bus(store)
 
@@ -223,14 +223,14 @@ async def test_a_deadlock_that_cannot_be_looked_for_ends_by_time_out() -> None:
         assert caught.value.error_code == "bus.timeout"
 
 
-async def test_whoever_asks_is_not_told_of_a_store_that_cannot_say_who_waits() -> None:
+async def test_a_query_succeeds_although_the_deadlock_search_fails() -> None:
     store = Fragile()
     async with Bus(store) as bus, bus.serve("sales", Desk("done"), concurrency=2):
         store.fails["find_messages"] = 2
         assert await bus.agent("pm").ask("sales", "price") == "done"
 
 
-async def test_the_end_of_a_message_that_cannot_be_stored_is_noted(
+async def test_a_settlement_that_cannot_be_stored_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, desk = Fragile(), Desk("done", hold=True)
@@ -251,7 +251,7 @@ async def test_the_end_of_a_message_that_cannot_be_stored_is_noted(
     assert desk.seen[-1].redelivered
 
 
-async def test_a_service_ends_although_its_store_is_away(
+async def test_a_service_ends_during_a_store_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, desk = Fragile(), Desk(hold=True)
@@ -266,7 +266,7 @@ async def test_a_service_ends_although_its_store_is_away(
     assert "could not be given back" in caplog.text
 
 
-async def test_an_agent_is_not_served_if_that_cannot_be_stored() -> None:
+async def test_a_service_whose_presence_cannot_be_stored_does_not_start() -> None:
     store = Fragile()
     async with Bus(store) as bus:
         store.fails["write_documents"] = 1
@@ -277,7 +277,7 @@ async def test_an_agent_is_not_served_if_that_cannot_be_stored() -> None:
             assert bus.served() == [service.agent]
 
 
-async def test_only_what_cannot_be_stored_is_refused_of_what_is_written_together() -> None:
+async def test_of_messages_written_together_only_the_invalid_one_is_refused() -> None:
     store = Fragile()
     async with Bus(store, settings=BusSettings(mailbox_bound=5, on_full="refuse")) as bus:
         seat = bus.agent("pm")
@@ -300,7 +300,7 @@ async def test_only_what_cannot_be_stored_is_refused_of_what_is_written_together
         assert [isinstance(each, UserError) for each in results] == [True, False]
 
 
-async def test_a_handler_that_cannot_be_stopped_does_not_stop_the_end(
+async def test_a_handler_that_ignores_cancellation_does_not_block_closing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ekiden.bus.service._STUBBORN_S", 0.01)
@@ -329,5 +329,5 @@ async def test_a_handler_that_cannot_be_stopped_does_not_stop_the_end(
         assert (await bus.message(message_id)).state in ("open", "answered")
 
 
-def test_later_shows_its_name() -> None:
+def test_later_has_a_readable_repr() -> None:
     assert repr(LATER) == "LATER"

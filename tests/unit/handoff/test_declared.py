@@ -12,7 +12,7 @@ from ekiden.testing import ScriptedModel, say, transfer
 from tests.support.cases import each_case
 
 
-async def test_its_tool_asks_for_a_reason_and_the_target_learns_it() -> None:
+async def test_the_tool_of_a_declared_handoff_asks_for_a_reason_for_the_target() -> None:
     with ScriptedModel([transfer("b", reason="an invoice", summary="paid twice"), say("ok")]) as m:
         b = Agent("b", model=m, description="Bills.")
         made = declared_handoff(b, description="when money is meant")
@@ -55,7 +55,7 @@ async def test_filters_by_name_are_applied_in_order() -> None:
         ("nest_history", "nest_history()"),
     ],
 )
-def test_ready_filters_have_names(text: str, made: str) -> None:
+def test_a_filter_in_an_agent_file_is_parsed_by_name(text: str, made: str) -> None:
     assert repr(parse_filter(text)) == made
 
 
@@ -87,6 +87,6 @@ def test_ready_filters_have_names(text: str, made: str) -> None:
         ("x" * 10_000, "there is no filter"),
     ],
 )
-def test_others_are_refused_with_what_there_is(text: str, problem: str) -> None:
+def test_an_unknown_filter_is_refused_with_the_known_names(text: str, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         parse_filter(text)

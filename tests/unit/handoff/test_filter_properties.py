@@ -184,7 +184,7 @@ def is_json(text: str) -> bool:
 
 @settings(deadline=None)
 @given(talk=_TALKS, chain=_CHAINS)
-def test_no_call_is_torn_from_its_output_nor_a_thought_from_what_followed(
+def test_no_filter_separates_a_call_from_its_output_or_reasoning_from_its_item(
     make_data: Make, talk: Talk, chain: list[HandoffFilter]
 ) -> None:
     data = make_data(*talk)
@@ -199,7 +199,7 @@ def test_no_call_is_torn_from_its_output_nor_a_thought_from_what_followed(
 
 @settings(deadline=None)
 @given(talk=_TALKS, chain=_CHAINS)
-def test_the_order_is_kept_and_what_is_not_new_was_there(
+def test_filters_keep_the_order_and_add_only_summaries_and_transcripts(
     make_data: Make, talk: Talk, chain: list[HandoffFilter]
 ) -> None:
     data = make_data(*talk)
@@ -251,7 +251,7 @@ def test_filtering_twice_is_filtering_once(make_data: Make, talk: Talk, kept: in
 
 @settings(deadline=None)
 @given(talk=_TALKS, chain=st.lists(_FILTERS, max_size=3))
-def test_redaction_leaves_nothing_to_be_found_wherever_it_stands_last(
+def test_a_chain_that_ends_with_redaction_leaves_nothing_sensitive(
     make_data: Make, talk: Talk, chain: list[HandoffFilter]
 ) -> None:
     for text in texts(seen(compose(*chain, redact())(make_data(*talk)))):
@@ -260,7 +260,7 @@ def test_redaction_leaves_nothing_to_be_found_wherever_it_stands_last(
 
 @settings(deadline=None)
 @given(talk=_TALKS, chain=st.lists(_PICKING, max_size=3))
-def test_what_was_covered_stays_covered(
+def test_a_chain_that_begins_with_redaction_reveals_nothing_sensitive(
     make_data: Make, talk: Talk, chain: list[HandoffFilter]
 ) -> None:
     for text in texts(seen(compose(redact(), *chain)(make_data(*talk)))):
@@ -269,7 +269,7 @@ def test_what_was_covered_stays_covered(
 
 @settings(deadline=None)
 @given(talk=_TALKS, one=_FILTERS, two=_FILTERS, three=_FILTERS)
-def test_how_a_chain_is_put_together_does_not_matter(
+def test_the_grouping_of_a_filter_chain_does_not_change_its_result(
     make_data: Make, talk: Talk, one: HandoffFilter, two: HandoffFilter, three: HandoffFilter
 ) -> None:
     data = make_data(*talk)
@@ -282,7 +282,7 @@ def test_how_a_chain_is_put_together_does_not_matter(
 
 @settings(deadline=None)
 @given(talk=_TALKS, kept=_COUNTS, limit=st.integers(400, 900))
-def test_a_summary_is_one_message_of_bounded_length_before_the_last_things(
+def test_a_summary_is_one_message_of_limited_length_before_the_kept_items(
     make_data: Make, talk: Talk, kept: int, limit: int
 ) -> None:
     data = make_data(*talk)

@@ -63,7 +63,7 @@ def report_of(make_data: Make, each: HandoffFilter) -> FilterReport:
     return filter_report(seen(data), seen(each(data)))
 
 
-def test_everything_is_kept_if_nothing_was_done(make_data: Make) -> None:
+def test_without_a_change_every_item_is_reported_as_kept(make_data: Make) -> None:
     items = seen(make_data(*talk()))
     report = filter_report(items, items)
     assert report.counts == {"kept": 10, "changed": 0, "summarised": 0, "dropped": 0, "new": 0}
@@ -72,7 +72,7 @@ def test_everything_is_kept_if_nothing_was_done(make_data: Make) -> None:
     assert filter_report([], []).counts["kept"] == 0
 
 
-def test_what_is_left_out_is_dropped(make_data: Make) -> None:
+def test_removed_items_are_reported_as_dropped(make_data: Make) -> None:
     report = report_of(make_data, keep_last(3))
     assert fates(report) == ["dropped"] * 6 + ["kept"] * 4
     assert [row.into for row in report.rows[6:]] == [0, 1, 2, 3]
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_dropped(make_data: Make) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_covered_or_cut_is_changed(make_data: Make) -> None:
+def test_masked_or_shortened_items_are_reported_as_changed(make_data: Make) -> None:
     report = report_of(make_data, redact() | shorten_tool_outputs(100))
     changed = [row for row in report.rows if row.fate == "changed"]
     assert [(row.index, row.chars, row.chars_after) for row in changed] == [
@@ -95,7 +95,7 @@ def test_what_is_covered_or_cut_is_changed(make_data: Make) -> None:
     assert not report.new
 
 
-def test_messages_that_are_both_dropped_and_covered_are_told_apart(make_data: Make) -> None:
+def test_dropped_and_masked_messages_are_matched_to_their_originals(make_data: Make) -> None:
     items = [user_message(f"my number is 1381234567{number}, thanks") for number in range(6)]
     items.insert(4, user_message("13812345678"))
     data = make_data(items)
@@ -107,14 +107,14 @@ def test_messages_that_are_both_dropped_and_covered_are_told_apart(make_data: Ma
     assert fates(other) == ["dropped"] * 5 + ["changed"] * 2
 
 
-def test_what_a_summary_stands_for_is_summarised(make_data: Make) -> None:
+def test_summarised_items_are_reported_as_part_of_the_summary(make_data: Make) -> None:
     report = report_of(make_data, summarise(2))
     assert fates(report) == ["summarised"] * 7 + ["kept"] * 3
     assert {row.into for row in report.rows[:7]} == {0}
     assert [(row.index, row.kind) for row in report.new] == [(0, "summary")]
 
 
-def test_what_was_dropped_before_the_summary_was_not_summarised(make_data: Make) -> None:
+def test_items_dropped_before_the_summary_are_not_reported_as_summarised(make_data: Make) -> None:
     report = report_of(make_data, keep_last(5) | summarise(2))
     assert fates(report) == [
         "dropped", "dropped", *["summarised"] * 5, *["kept"] * 3,
@@ -123,7 +123,7 @@ def test_what_was_dropped_before_the_summary_was_not_summarised(make_data: Make)
     assert fates(report) == ["dropped"] * 7 + ["kept"] * 3
 
 
-def test_a_summary_of_calls_side_by_side_counts_their_late_outputs(make_data: Make) -> None:
+def test_a_summary_of_parallel_calls_counts_their_late_outputs(make_data: Make) -> None:
     items = [
         function_call("1", "a", "{}"), function_call("2", "b", "{}"),
         function_output("2", "two"), function_output("1", "one"),
@@ -133,7 +133,7 @@ def test_a_summary_of_calls_side_by_side_counts_their_late_outputs(make_data: Ma
     assert fates(report) == ["summarised", "kept", "kept", "summarised"]
 
 
-def test_what_a_nested_history_tells_is_summarised(make_data: Make) -> None:
+def test_items_in_a_nested_history_are_reported_as_summarised(make_data: Make) -> None:
     report = report_of(make_data, keep_last(5) | redact() | nest_history())
     assert fates(report) == ["dropped"] * 2 + ["summarised"] * 8
     assert [row.kind for row in report.new] == ["nested", "nested"]
@@ -141,13 +141,13 @@ def test_what_a_nested_history_tells_is_summarised(make_data: Make) -> None:
     assert {row.into for row in report.rows[8:]} == {1}
 
 
-def test_a_nested_history_that_is_covered_is_changed(make_data: Make) -> None:
+def test_a_masked_nested_history_is_reported_as_changed(make_data: Make) -> None:
     nested = nest_history()(make_data(*talk()))
     report = filter_report(seen(nested), seen(redact()(nested)))
     assert fates(report) == ["changed", "kept"]
 
 
-def test_an_older_history_in_the_new_one_is_summarised(make_data: Make) -> None:
+def test_an_older_history_inside_a_new_one_is_reported_as_summarised(make_data: Make) -> None:
     once = nest_history()(make_data(*talk()))
     assert isinstance(once, HandoffInputData)
     more = once.clone(input_history=(*once.input_history, user_message("more")))
@@ -156,7 +156,7 @@ def test_an_older_history_in_the_new_one_is_summarised(make_data: Make) -> None:
     assert [row.kind for row in report.new] == ["nested"]
 
 
-def test_other_new_items_are_added(make_data: Make) -> None:
+def test_other_new_items_are_reported_as_added(make_data: Make) -> None:
     items = [user_message("a"), user_message("b")]
     report = filter_report(items, [items[0], user_message("something else"), items[1]])
     assert report.counts["kept"] == 2
@@ -165,7 +165,7 @@ def test_other_new_items_are_added(make_data: Make) -> None:
     ]
 
 
-def test_labels_are_short_and_show_nothing_sensitive() -> None:
+def test_report_labels_are_short_and_show_nothing_sensitive() -> None:
     items: list[Item] = [
         user_message("x" * 30 + " 13812345678 " + "y" * 300),
         function_call("1", "look", '{"mail": "ana@example.com"}'),
@@ -190,7 +190,7 @@ def test_labels_are_short_and_show_nothing_sensitive() -> None:
     ]
 
 
-def test_it_is_told_as_json(make_data: Make) -> None:
+def test_a_filter_report_can_be_serialized_to_json(make_data: Make) -> None:
     report = report_of(make_data, summarise(2))
     told = json.loads(json.dumps(report.to_json()))
     assert told["counts"] == report.counts
@@ -205,7 +205,7 @@ def test_it_is_told_as_json(make_data: Make) -> None:
 @pytest.mark.parametrize(
     "each", [keep_last(2_000), redact(), summarise(100), nest_history(), remove_all_tools]
 )
-def test_it_takes_no_longer_for_many_items_than_it_must(
+def test_a_filter_report_of_many_items_takes_linear_time(
     make_data: Make, each: HandoffFilter
 ) -> None:
     items: list[Item] = []

@@ -82,7 +82,7 @@ def followers(items: list[Item]) -> dict[int, Any]:
 
 @settings(deadline=None)
 @given(talk=_TALKS, chosen=st.lists(_FILTERS, min_size=1, max_size=3))
-def test_no_chain_of_filters_tears_a_call_from_its_output(
+def test_no_chain_of_filters_separates_a_call_from_its_output(
     make_data: Make, talk: tuple[list[Item], ...], chosen: list[SyncFilter]
 ) -> None:
     data = make_data(*talk)
@@ -108,7 +108,7 @@ def test_keeping_some_changes_neither_the_items_nor_their_order(
 
 @settings(deadline=None)
 @given(talk=_TALKS, kept=_COUNTS)
-def test_a_thought_is_kept_only_with_what_followed_from_it(
+def test_reasoning_is_kept_only_with_the_item_that_follows_it(
     make_data: Make, talk: tuple[list[Item], ...], kept: int
 ) -> None:
     # Each thought is made one object of its own, so that it can be told from its equals.
@@ -157,7 +157,7 @@ def test_shortened_outputs_keep_to_the_limit_and_everything_else_stays(
             assert after is before
 
 
-def test_a_call_with_its_output_counts_as_one(make_data: Make) -> None:
+def test_keep_last_counts_a_call_and_its_output_as_one(make_data: Make) -> None:
     data = make_data(
         [user_message("hello")],
         [assistant_message("a moment")],
@@ -185,7 +185,7 @@ def test_a_history_that_is_text_counts_as_one_message(make_data: Make) -> None:
     assert keep_last(1)(data).input_history == ()
 
 
-def test_items_that_replace_the_last_turn_are_what_is_filtered(make_data: Make) -> None:
+def test_filters_apply_to_the_items_that_replace_the_last_turn(make_data: Make) -> None:
     data = make_data([], [], [assistant_message("old")])
     shown = data.clone(input_items=make_data([], [], [assistant_message("new")]).new_items)
     filtered = keep_last(0)(shown)
@@ -193,7 +193,7 @@ def test_items_that_replace_the_last_turn_are_what_is_filtered(make_data: Make) 
     assert filtered.new_items == data.new_items
 
 
-def test_parts_and_shell_texts_are_shortened_too(make_data: Make) -> None:
+def test_content_parts_and_shell_outputs_are_shortened(make_data: Make) -> None:
     long = "x" * 500
     data = make_data(
         [
@@ -268,14 +268,14 @@ def test_nesting_can_be_chained(make_data: Make) -> None:
         lambda: compose("no filter"),  # type: ignore[arg-type]
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused_when_it_is_made(
+def test_an_invalid_filter_is_refused_when_it_is_created(
     make: Callable[[], object],
 ) -> None:
     with pytest.raises(UserError):
         make()
 
 
-def test_a_permission_is_kept_with_the_request_for_it(make_data: Make) -> None:
+def test_an_mcp_approval_is_kept_only_with_its_request(make_data: Make) -> None:
     request = {"type": "mcp_approval_request", "id": "1", "name": "pay"}
     answer = {"type": "mcp_approval_response", "approval_request_id": "1", "approve": True}
     data = make_data([request, user_message("yes"), answer])

@@ -67,7 +67,7 @@ def test_a_transcript_is_read_back_as_it_was(items: list[Item]) -> None:
 
 @settings(deadline=None)
 @given(items=st.lists(st.one_of(_SPOKEN, _CALLS, _IMAGES), max_size=6))
-def test_nothing_said_can_end_the_history_or_begin_a_record(items: list[Item]) -> None:
+def test_no_item_text_can_end_the_transcript_or_start_a_record(items: list[Item]) -> None:
     text = render_transcript(items)
     start, end = get_conversation_history_wrappers()
     assert text.lower().count(start.lower()) == 1
@@ -86,7 +86,9 @@ def test_nesting_again_does_not_nest_deeper(make_data: Make, items: list[Item]) 
     assert twice.input_history == once.input_history
 
 
-def test_what_was_said_last_follows_as_it_is_and_the_transfer_as_text(make_data: Make) -> None:
+def test_a_nested_history_ends_with_the_last_answer_and_the_transfer_as_text(
+    make_data: Make,
+) -> None:
     said = assistant_message("I pass you on.")
     call = function_call("1", "transfer_to_billing", "{}")
     data = make_data([user_message("hi")], [], [said, call, function_output("1", "done")])
@@ -137,11 +139,11 @@ def test_a_transcript_gives_no_orders(role: str) -> None:
         function_call("1", "look", "{}"),
     ],
 )
-def test_only_our_own_message_is_taken_apart(item: Item) -> None:
+def test_only_a_generated_transcript_is_parsed_as_one(item: Item) -> None:
     assert parse_transcript(item) is None
 
 
-def test_what_is_not_json_is_told_as_text() -> None:
+def test_a_transcript_shows_values_that_are_not_json_as_text() -> None:
     odd = {"type": "custom", "value": object()}
     found = parse_transcript(message(render_transcript([odd, {"role": "user", "content": odd}])))
     assert found is not None
@@ -181,12 +183,12 @@ def test_markers_can_be_chosen() -> None:
 
 
 @each_case("marker", ["", "<", "<a\nb>", " <x>", "user:", "1. ", '"<x>"', "<x\\>"])
-def test_a_marker_that_would_be_mistaken_is_refused(marker: str) -> None:
+def test_an_ambiguous_history_marker_is_refused(marker: str) -> None:
     with pytest.raises(UserError):
         set_conversation_history_wrappers(start=marker)
 
 
-def test_a_transcript_written_by_hand_is_read_as_well_as_can_be() -> None:
+def test_a_handwritten_transcript_is_parsed_leniently() -> None:
     start, end = get_conversation_history_wrappers()
     lines = [
         "1. user: first",
@@ -206,7 +208,7 @@ def test_a_transcript_written_by_hand_is_read_as_well_as_can_be() -> None:
     ]
 
 
-def test_calls_before_words_of_the_last_turn_stay_before_them(make_data: Make) -> None:
+def test_calls_before_the_last_answer_stay_before_it(make_data: Make) -> None:
     call, said = function_call("1", "look", "{}"), assistant_message("I looked.")
     nested = nest_handoff_history(make_data([], [], [call, said]))
     assert isinstance(nested.input_history, tuple)

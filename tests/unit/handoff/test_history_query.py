@@ -64,14 +64,14 @@ def made(session_id: str, number: int, seq: int, **details: Any) -> list[Event]:
     ]
 
 
-async def test_a_handoff_is_listed_once_with_the_status_it_has_in_the_end(store: Store) -> None:
+async def test_a_handoff_is_listed_once_with_its_final_status(store: Store) -> None:
     await write(store, made("s", 1, 1, reason="包裹 📦"))
     [record] = (await find_handoffs(store)).records
     assert (record.id, record.status, record.reason) == ("s.h1", "completed", "包裹 📦")
     assert [move.status for move in record.moves] == [*BEGINNING, "completed"]
 
 
-async def test_handoffs_stand_where_they_began_newest_first(store: Store) -> None:
+async def test_handoffs_are_listed_by_their_start_newest_first(store: Store) -> None:
     late = handoff("s", 9, "completed", id="s.h1", at_us=START_US + 99_000_000)
     await write(
         store,
@@ -86,7 +86,9 @@ async def test_handoffs_stand_where_they_began_newest_first(store: Store) -> Non
 
 
 @pytest.mark.parametrize("between", [0, 7, 8, 9, 450])
-async def test_a_settlement_far_away_is_found_from_any_page(store: Store, between: int) -> None:
+async def test_a_settlement_many_events_later_is_found_from_any_page(
+    store: Store, between: int
+) -> None:
     await write(
         store,
         [
@@ -101,13 +103,13 @@ async def test_a_settlement_far_away_is_found_from_any_page(store: Store, betwee
         assert (record.status, record.code) == ("rolled_back", "CANCELLED")
 
 
-async def test_one_that_is_not_settled_is_listed_as_it_stands(store: Store) -> None:
+async def test_an_open_handoff_is_listed_with_its_current_status(store: Store) -> None:
     await write(store, [handoff("s", 1, *BEGINNING), *(event("s", n) for n in range(2, 12))])
     assert await ids(store, status="transferring") == ["s.h1"]
     assert await ids(store, status="completed") == []
 
 
-async def test_compensations_belong_to_their_handoff_whatever_the_page(store: Store) -> None:
+async def test_compensations_are_listed_with_their_handoff_on_any_page(store: Store) -> None:
     undoing = handoff("s", 3, "transferring", id="s.h1", moves=[], compensation="refund")
     await write(
         store,
@@ -144,7 +146,7 @@ async def test_compensations_belong_to_their_handoff_whatever_the_page(store: St
         ({"agent": "翻译", "status": "completed"}, ["t.h1"]),
     ],
 )
-async def test_handoffs_are_found_by(
+async def test_handoffs_are_filtered_by_each_field(
     store: Store, query: dict[str, Any], expected: list[str]
 ) -> None:
     await write(store, made("s", 1, 1))
@@ -158,7 +160,7 @@ async def test_handoffs_are_found_by(
         assert await ids(store, limit=limit, **query) == expected
 
 
-async def test_handoffs_are_found_by_the_time_of_their_beginning(store: Store) -> None:
+async def test_handoffs_are_filtered_by_their_start_time(store: Store) -> None:
     await write(store, [*made("s", 1, 1), *made("s", 2, 4), *made("s", 3, 7)])
     began = datetime.fromtimestamp(START_US / 1e6, UTC) + timedelta(seconds=4)
     second = timedelta(seconds=1)
@@ -180,7 +182,7 @@ async def test_task_and_correlation_are_those_of_the_session(store: Store) -> No
     assert await ids(store, task="ticket-7", correlation_id="plain") == []
 
 
-async def test_a_session_that_is_deleted_meanwhile_is_about_nothing(
+async def test_a_session_deleted_during_a_query_does_not_match_a_task(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(store, made("s", 1, 1))
@@ -203,7 +205,7 @@ async def test_rows_of_many_sessions_are_forgotten_and_read_again(
     assert len(await ids(store)) == 6
 
 
-async def test_what_earlier_versions_wrote_is_listed_too(store: Store) -> None:
+async def test_handoffs_stored_by_earlier_versions_are_listed(store: Store) -> None:
     old = {"from": "triage", "to": "orders", "status": "completed", "reason": "a parcel"}
     claim = await claimed(store, "old")
     events = [event("old", 1), event("old", 2, "handoff", details=old), event("old", 3, "handoff")]
@@ -217,7 +219,7 @@ async def test_what_earlier_versions_wrote_is_listed_too(store: Store) -> None:
             await read_handoff(store, name)
 
 
-async def test_a_fork_does_not_list_what_it_took_over_unless_it_is_asked_for(
+async def test_a_branch_lists_inherited_handoffs_only_when_it_is_queried_itself(
     store: Store,
 ) -> None:
     team = relay("triage", "orders")
@@ -231,18 +233,18 @@ async def test_a_fork_does_not_list_what_it_took_over_unless_it_is_asked_for(
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_a_page_of_nothing_is_refused(store: Store, limit: int) -> None:
+async def test_a_page_limit_below_one_is_refused(store: Store, limit: int) -> None:
     with pytest.raises(UserError, match="`limit` is 1 or more"):
         await find_handoffs(store, limit=limit)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1.2", "9" * 200])
-async def test_a_cursor_that_is_not_one_is_refused(store: Store, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(store: Store, cursor: str) -> None:
     with pytest.raises(UserError, match="cursor"):
         await find_handoffs(store, cursor=cursor)
 
 
-async def test_pages_fit_together_although_handoffs_go_on_meanwhile(store: Store) -> None:
+async def test_handoff_pages_stay_consistent_while_handoffs_are_added(store: Store) -> None:
     await write(store, made("s", 1, 1))
     claim = await claimed(store, "t")
     begun = [event("t", n) for n in range(1, 5)]
@@ -303,7 +305,7 @@ def _histories(plans: Sequence[_Plan]) -> dict[str, list[Event]]:
 
 @given(plans=_PLANS, limit=st.integers(1, 5), target=st.sampled_from([None, "orders"]))
 @settings(deadline=None, max_examples=examples(60))
-async def test_pages_together_are_all_handoffs_each_once_and_as_they_ended(
+async def test_all_pages_together_list_each_handoff_once_with_its_final_status(
     plans: Sequence[_Plan], limit: int, target: str | None
 ) -> None:
     expected: dict[str, str] = {}

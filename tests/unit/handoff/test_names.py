@@ -38,7 +38,7 @@ def test_a_name_is_the_same_on_every_machine(name: str, tool_name: str) -> None:
     assert transfer_tool_name(name) == tool_name
 
 
-def test_names_that_a_tool_name_cannot_say_stay_apart() -> None:
+def test_names_with_characters_a_tool_name_lacks_stay_distinct() -> None:
     names = [
         "退款",
         "退货",
@@ -55,7 +55,7 @@ def test_names_that_a_tool_name_cannot_say_stay_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["Refund agent", "code-fixer", "退款", "snake_case"])
-def test_ordinary_names_are_not_warned_about(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_ordinary_agent_names_log_no_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         Handoff.default_tool_name(Agent(name))
     assert not caplog.records
@@ -86,7 +86,7 @@ def test_different_names_are_left_as_they_are() -> None:
         ),
     ],
 )
-def test_a_name_used_twice_is_an_error_or_the_last_one_is_kept(
+def test_a_duplicate_tool_name_is_refused_or_resolved_with_a_warning(
     tools: list[FunctionTool],
     handoffs: list[Handoff[Any, Any]],
     told: str,

@@ -16,7 +16,7 @@ from ekiden.core.errors import UserError
 from ekiden.handoff import default_handoff, get_handoffs, handoff
 
 
-async def test_a_plain_agent_is_offered_and_its_handoff_is_made_once() -> None:
+async def test_a_handoff_to_a_plain_agent_is_created_once() -> None:
     target: Agent[Any] = Agent("target")
     source: Agent[Any] = Agent("source", handoffs=[target])
     (first,) = await get_handoffs(source, RunContextWrapper())
@@ -52,7 +52,7 @@ def test_offering_an_agent_does_not_keep_it_alive() -> None:
     assert gone() is None
 
 
-async def test_is_enabled_is_asked_anew_each_time_with_the_context_and_the_source() -> None:
+async def test_is_enabled_is_called_each_time_with_context_and_source() -> None:
     asked: list[Any] = []
 
     def only_gold(ctx: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
@@ -95,7 +95,7 @@ async def test_async_checks_run_side_by_side_and_order_is_kept() -> None:
     assert [offer.agent_name for offer in offers] == ["a", "b", "c"]
 
 
-async def test_a_check_that_raises_raises_here_and_leaves_nothing_running() -> None:
+async def test_a_failing_is_enabled_raises_and_cancels_the_other_checks() -> None:
     cancelled = asyncio.Event()
     started = asyncio.Event()
 
@@ -119,7 +119,7 @@ async def test_a_check_that_raises_raises_here_and_leaves_nothing_running() -> N
     assert cancelled.is_set()
 
 
-async def test_what_is_no_agent_is_refused() -> None:
+async def test_a_handoff_target_that_is_not_an_agent_is_refused() -> None:
     source: Agent[Any] = Agent("source")
     source.handoffs.append("billing")
     with pytest.raises(UserError, match="found str"):

@@ -72,7 +72,7 @@ def test_hostile_text_adds_no_line_and_no_fence(text: str) -> None:
     assert set(data_of(block)) == {"from", "reason", "summary"}
 
 
-def test_no_character_that_hides_breaks_or_fences_gets_through() -> None:
+def test_quoting_escapes_every_hidden_line_breaking_or_fence_character() -> None:
     for code in range(sys.maxunicode + 1):
         char = chr(code)
         hidden = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -88,7 +88,7 @@ def test_ordinary_text_in_any_script_stays_readable() -> None:
         assert text in block
 
 
-def test_what_is_too_long_is_cut_and_says_so() -> None:
+def test_a_long_text_is_shortened_with_a_note() -> None:
     block = received_block(from_agent="a", summary="x" * 300, context=["y" * 300], max_chars=100)
     found = data_of(block)
     assert found["summary"] == "x" * 100 + " … (200 more characters left out)"
@@ -96,11 +96,11 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
     assert len(block) < 1_200
 
 
-def test_what_is_not_json_is_told_as_text() -> None:
+def test_a_context_that_is_not_json_is_shown_as_text() -> None:
     assert data_of(received_block(from_agent="a", context={1}))["context"] == "{1}"
 
 
-def test_a_prompt_gets_the_words_about_handoffs_first() -> None:
+def test_the_handoff_instructions_come_first_in_the_prompt() -> None:
     text = prompt_with_handoff_instructions("You are billing.")
     assert text.endswith("\n\nYou are billing.")
     assert "transfer_to_" in text

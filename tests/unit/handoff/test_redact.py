@@ -41,7 +41,7 @@ def seen(data: object) -> list[Item]:
     return [*data.input_history, *(item.to_input_item() for item in produced)]
 
 
-def test_every_text_that_the_target_sees_is_covered(make_data: Make) -> None:
+def test_every_text_visible_to_the_target_is_masked(make_data: Make) -> None:
     data = make_data(
         [
             user_message("我的电话13812345678"),
@@ -79,7 +79,7 @@ def test_every_text_that_the_target_sees_is_covered(make_data: Make) -> None:
     assert json.loads(own["arguments"]) == {"reason": "[email] asks"}
 
 
-def test_what_repeats_a_covered_text_goes_with_it(make_data: Make) -> None:
+def test_logprobs_and_annotations_are_removed_with_a_masked_text(make_data: Make) -> None:
     part = {
         "type": "output_text",
         "text": "ana@example.com",
@@ -94,7 +94,7 @@ def test_what_repeats_a_covered_text_goes_with_it(make_data: Make) -> None:
     assert covered["content"][1] is clean
 
 
-def test_only_chosen_kinds_are_covered_with_the_chosen_mask(make_data: Make) -> None:
+def test_only_the_chosen_kinds_are_masked_with_the_chosen_mask(make_data: Make) -> None:
     data = make_data([user_message("ana@example.com, 13812345678")])
     (item,) = seen(redact("phone", mask="<{kind}>")(data))
     assert item["content"] == "ana@example.com, <phone>"
@@ -110,7 +110,7 @@ def test_a_history_that_is_text_stays_text(make_data: Make) -> None:
     assert redact()(make_data("13812345678")).input_history == "[phone]"
 
 
-def test_only_what_the_target_would_see_is_changed(make_data: Make) -> None:
+def test_redaction_changes_only_what_the_target_would_see(make_data: Make) -> None:
     data = make_data([], [], [assistant_message("13812345678")])
     shown = data.clone(input_items=make_data([], [], [assistant_message("ana@b.co")]).new_items)
     covered = redact()(shown)
@@ -137,12 +137,14 @@ def test_generated_pictures_are_not_read(make_data: Make) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: redact("e-mail"), lambda: redact(mask="1")])
-def test_bad_kinds_and_masks_are_refused_when_it_is_made(make: Callable[[], object]) -> None:
+def test_invalid_kinds_and_masks_are_refused_when_the_filter_is_created(
+    make: Callable[[], object],
+) -> None:
     with pytest.raises(UserError):
         make()
 
 
-def test_the_words_of_the_handoff_are_covered_too() -> None:
+def test_reason_context_and_summary_of_the_handoff_are_masked() -> None:
     words = {"reason": "13812345678", "context": None, "summary": ["ana@example.com"]}
     covered = {"reason": "[phone]", "context": None, "summary": ["[email]"]}
     assert redact().filter_texts(words) == covered
@@ -159,7 +161,7 @@ async def test_the_target_of_a_real_handoff_does_not_see_the_number() -> None:
     assert model.calls[1].input[0] == user_message("我的电话[phone]")
 
 
-async def test_agent_files_can_name_it() -> None:
+async def test_agent_files_can_name_the_redact_filter() -> None:
     with ScriptedModel([transfer("b", reason="x"), say("ok")]) as model:
         b = Agent("b", model=model)
         made = declared_handoff(b, filters=["redact(phone)", "remove_all_tools"])

@@ -34,7 +34,7 @@ def said(seq: int, *items: Item, agent: str = "a", **fields: Any) -> Event:
     )
 
 
-def test_without_a_filter_everything_was_kept() -> None:
+def test_without_a_filter_every_entry_is_shown_as_kept() -> None:
     events = [
         said(1, user_message("在吗？")),
         said(2, assistant_message("Yes."), agent="desk"),
@@ -52,7 +52,7 @@ def test_without_a_filter_everything_was_kept() -> None:
     assert {each.fate for each in shown.entries} == {"kept"}
 
 
-def test_what_a_filter_did_is_told_in_the_order_of_the_conversation() -> None:
+def test_filtered_entries_are_shown_in_conversation_order() -> None:
     events = [said(n, user_message(f"message {n}")) for n in range(1, 5)]
     result = [user_message("message 2"), user_message("a hint"), user_message("message 4")]
     shown = shown_conversation(events, base=[user_message("from before")], result=result)
@@ -67,14 +67,14 @@ def test_what_a_filter_did_is_told_in_the_order_of_the_conversation() -> None:
     assert (shown.kept, shown.dropped) == (2, 3)
 
 
-def test_what_was_cut_is_kept_and_changed() -> None:
+def test_a_shortened_entry_is_shown_as_kept_and_changed() -> None:
     long = {**assistant_message("x" * 1000), "id": "m1"}
     short = {**assistant_message("x" * 10 + "…"), "id": "m1"}
     [entry] = shown_conversation([said(1, long)], result=[short]).entries
     assert (entry.fate, entry.changed, entry.text) == ("kept", True, "x" * 10 + "…")
 
 
-async def test_a_summary_tells_what_it_stands_for() -> None:
+async def test_a_summary_is_shown_with_the_entries_it_replaces() -> None:
     last = Agent("last", model=ScriptedModel([say("Done.")]))
     first = Agent(
         "first",
@@ -97,7 +97,7 @@ async def test_a_summary_tells_what_it_stands_for() -> None:
     assert fates.index("added") > fates.index("summarised")
 
 
-def test_what_is_not_to_be_shown_has_no_text() -> None:
+def test_private_entries_are_shown_without_text() -> None:
     private = {PRIVATE: True}
     events = [said(1, user_message("secret"), details=private), said(2, user_message("open"))]
     shown = shown_conversation(events)
@@ -110,7 +110,7 @@ def test_what_is_not_to_be_shown_has_no_text() -> None:
     assert hidden.kept == 3
 
 
-def test_what_a_filter_made_of_private_words_has_no_text_later_either() -> None:
+def test_entries_a_filter_made_from_private_text_are_shown_without_text() -> None:
     events = [
         said(1, user_message("open")),
         said(2, user_message("secret"), details={PRIVATE: True}),
@@ -126,21 +126,21 @@ def test_what_a_filter_made_of_private_words_has_no_text_later_either() -> None:
     assert shown_conversation(events[:1], base=base[:1], after=1).entries[0].text == "open"
 
 
-def test_what_was_private_only_after_the_base_hides_nothing_of_it() -> None:
+def test_a_private_message_after_the_base_does_not_hide_the_base() -> None:
     private = said(2, user_message("secret"), details={PRIVATE: True})
     events = [said(1, user_message("one")), private, said(3, user_message("now"))]
     shown = shown_conversation(events, base=[user_message("made of one")], after=1)
     assert [each.text for each in shown.entries] == ["made of one", "", "now"]
 
 
-def test_only_the_first_of_many_are_told_one_by_one() -> None:
+def test_only_the_first_entries_of_a_long_conversation_are_shown() -> None:
     events = [said(n, user_message(str(n) * 500)) for n in range(1, MOST_SHOWN + 6)]
     shown = shown_conversation(events)
     assert (shown.kept, len(shown.entries), shown.more) == (MOST_SHOWN + 5, MOST_SHOWN, 5)
     assert all(len(each.text) == 300 for each in shown.entries)
 
 
-def test_every_kind_of_item_has_a_role_and_a_text() -> None:
+def test_every_kind_of_item_is_shown_with_role_and_text() -> None:
     for item, role, text in (
         ({"role": "developer", "content": "be kind"}, "system", "be kind"),
         ({"role": "narrator", "content": "later"}, "other", "later"),

@@ -62,7 +62,7 @@ async def test_the_callback_gets_the_arguments_as_the_input_type(billing: Agent[
         ("[]", "arguments: "),
     ],
 )
-async def test_bad_arguments_are_the_models_mistake_and_say_what_to_correct(
+async def test_invalid_arguments_are_a_model_error_that_names_the_correction(
     billing: Agent[Any], arguments: str, told: str
 ) -> None:
     offer = handoff(billing, on_handoff=lambda ctx, data: None, input_type=Ticket)
@@ -85,7 +85,7 @@ async def test_bad_arguments_are_the_models_mistake_and_say_what_to_correct(
         (lambda ctx, data: None, int),
     ],
 )
-def test_what_could_not_work_is_refused_when_it_is_made(
+def test_an_invalid_callback_or_input_type_is_refused(
     billing: Agent[Any], on_handoff: Any, input_type: Any
 ) -> None:
     with pytest.raises(UserError):
@@ -93,13 +93,13 @@ def test_what_could_not_work_is_refused_when_it_is_made(
 
 
 @pytest.mark.parametrize("function", [print, lambda *args: None, lambda ctx, more=None: None])
-def test_any_function_that_can_be_called_with_the_context_will_do(
+def test_any_function_that_takes_the_context_can_be_a_callback(
     billing: Agent[Any], function: Any
 ) -> None:
     assert handoff(billing, on_handoff=function).has_callback
 
 
-async def test_an_error_of_the_callback_is_not_hidden(billing: Agent[Any]) -> None:
+async def test_an_error_of_the_callback_is_raised(billing: Agent[Any]) -> None:
     def fail(ctx: RunContextWrapper[Any]) -> None:
         raise RuntimeError("the desk is closed")
 

@@ -49,7 +49,7 @@ def scripted(name: str, *steps: Any, **fields: Any) -> Agent[Any]:
     return Agent(name, model=ScriptedModel(steps), **fields)
 
 
-async def test_before_is_what_the_source_saw_and_after_what_the_target_was_shown() -> None:
+async def test_the_views_show_the_conversation_before_and_after_the_filter() -> None:
     orders = scripted("orders", say("Here it is."))
     edge = handoff(orders, input_filter=remove_all_tools)
     triage = scripted(
@@ -72,7 +72,7 @@ async def test_before_is_what_the_source_saw_and_after_what_the_target_was_shown
     assert filter_report(shown.before, shown.after).counts["dropped"] == 4
 
 
-async def test_before_begins_with_what_an_earlier_filter_left() -> None:
+async def test_the_view_before_starts_with_the_result_of_an_earlier_filter() -> None:
     last = scripted("last", say("Done."))
     middle = scripted(
         "middle", say("Let me see."), transfer("last"),
@@ -92,7 +92,7 @@ async def test_before_begins_with_what_an_earlier_filter_left() -> None:
     assert len(second.after) < len(second.before)
 
 
-async def test_the_filter_of_a_handoff_that_was_undone_does_not_count() -> None:
+async def test_the_view_ignores_the_filter_of_a_rolled_back_handoff() -> None:
     good = scripted("good", say("Done."))
     bad = scripted("bad", fail(ValueError("no paper")))
     first = scripted(
@@ -110,7 +110,7 @@ async def test_the_filter_of_a_handoff_that_was_undone_does_not_count() -> None:
     assert told((await views(session, 2)).before)[:3] == ["one", "Hello.", "two"]
 
 
-async def test_without_a_filter_and_without_a_transfer_there_are_no_views() -> None:
+async def test_without_a_filter_or_a_transfer_no_views_are_stored() -> None:
     orders = scripted("orders", say("Here it is."))
     closed = Agent("closed", available=False)
     triage = scripted("triage", transfer("closed"), transfer("orders"), handoffs=[closed, orders])
@@ -126,7 +126,7 @@ async def words(session: Session) -> dict[str, Any]:
     return passed_data_of(events, record)
 
 
-async def test_the_words_of_a_model_are_those_of_its_call() -> None:
+async def test_the_passed_data_of_a_model_handoff_comes_from_its_call() -> None:
     orders = scripted("orders", say("Here it is."))
     passed = {"reason": "一个包裹 📦", "summary": "found it", "context": "", "priority": 3}
     triage = scripted("triage", transfer("orders", **passed), handoffs=[orders])
@@ -142,7 +142,7 @@ async def test_the_words_of_a_model_are_those_of_its_call() -> None:
     ("arguments", "expected"),
     [("{", {"arguments": "{"}), ("[1]", {"arguments": [1]}), ("", {}), (None, {})],
 )
-def test_words_that_are_no_object_are_told_as_they_are(
+def test_passed_data_that_is_not_an_object_is_shown_unchanged(
     arguments: str | None, expected: dict[str, Any]
 ) -> None:
     asked: Item = {"type": "function_call", "call_id": "c", "name": "t", "arguments": arguments}
@@ -154,7 +154,7 @@ def test_words_that_are_no_object_are_told_as_they_are(
     assert passed_data_of(events, record) == expected
 
 
-async def test_the_reason_of_a_person_is_on_record() -> None:
+async def test_the_reason_of_a_persons_handoff_is_recorded() -> None:
     orders = scripted("orders", say("Here it is."))
     triage = scripted("triage", say("Hello."), handoffs=[orders])
     session = await ran(triage, "hello")

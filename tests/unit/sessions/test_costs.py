@@ -46,7 +46,7 @@ def called(
 TOKENS = {"requests": 1, "input_tokens": 1_000_000, "output_tokens": 1_000_000}
 
 
-def test_calls_are_put_together_by_agent_and_model() -> None:
+def test_costs_are_grouped_by_agent_and_model() -> None:
     prices = {"x": Price(input=1, output=2), "provider:y": Price(input=10, output=0)}
     report = cost_report(
         [
@@ -72,7 +72,7 @@ def test_calls_are_put_together_by_agent_and_model() -> None:
     assert record["lines"][0]["model"] == "y-2025-08-07"
 
 
-def test_what_nobody_knows_is_said_and_not_guessed() -> None:
+def test_models_without_a_price_are_named_and_not_estimated() -> None:
     report = cost_report(
         [called(1, "nobody", **TOKENS), called(2, "gpt-5-mini", **TOKENS), called(3, None)]
     )
@@ -85,17 +85,17 @@ def test_what_nobody_knows_is_said_and_not_guessed() -> None:
     assert report.to_json()["lines"][-1]["cost"] is None
 
 
-def test_a_model_with_a_similar_name_is_not_taken_for_the_one_with_a_price() -> None:
+def test_a_price_applies_to_dated_versions_but_not_to_similar_names() -> None:
     prices = {"gpt": Price(input=1, output=1)}
     assert cost_report([called(1, "gpt-nobody", **TOKENS)], prices).total.cost is None
     assert cost_report([called(1, "gpt-2025-01-01", **TOKENS)], prices).total.cost == 2.0
 
 
-def test_what_the_provider_says_that_it_cost_counts() -> None:
+def test_a_cost_reported_by_the_provider_is_used() -> None:
     assert cost_report([called(1, "nobody", requests=1, cost=0.5)]).total.cost == 0.5
 
 
-def test_calls_can_be_put_together_by_session_and_day() -> None:
+def test_costs_can_be_grouped_by_session_and_day() -> None:
     events = [
         called(1, "m", at_us=0, requests=1),
         called(1, "m", session="t", at_us=DAY_US, requests=1),
@@ -111,7 +111,7 @@ def test_calls_can_be_put_together_by_session_and_day() -> None:
     assert (line.key, line.usage.requests) == ({"agent": "?"}, 1)
 
 
-def test_odd_counts_are_read_as_far_as_they_make_sense() -> None:
+def test_invalid_usage_counts_are_read_as_far_as_possible() -> None:
     odd = called(1, "m", input_tokens=-5, output_tokens="many", cached_tokens=3.0)
     odd.details = {**(odd.details or {})}
     [line] = cost_report([odd]).lines
@@ -124,7 +124,7 @@ def test_odd_counts_are_read_as_far_as_they_make_sense() -> None:
     assert cost_report([odd]).total.usage.requests == 1
 
 
-async def test_sessions_that_answered_count_with_the_one_that_asked() -> None:
+async def test_costs_of_asked_sessions_count_for_the_asking_session() -> None:
     async def desk(ctx: CodeContext[Any]) -> str:
         return str(await ctx.ask("helper", "what is it?"))
 
@@ -142,7 +142,7 @@ async def test_sessions_that_answered_count_with_the_one_that_asked() -> None:
     assert {event.session_id for event in await events_with_asked(store, "s")} == {"s"}
 
 
-async def test_of_a_session_that_is_not_there_there_is_no_cost() -> None:
+async def test_the_cost_of_an_unknown_session_raises_session_not_found() -> None:
     with pytest.raises(SessionNotFound):
         await events_with_asked(MemoryStore(), "s")
 
@@ -150,7 +150,7 @@ async def test_of_a_session_that_is_not_there_there_is_no_cost() -> None:
 USED = Usage(requests=1, input_tokens=10, output_tokens=5)
 
 
-async def test_calls_before_a_session_branched_off_are_not_its_own() -> None:
+async def test_calls_before_a_branch_do_not_count_for_the_branch() -> None:
     async def desk(ctx: CodeContext[Any]) -> str:
         return str(await ctx.ask("helper", "what is it?"))
 
@@ -189,7 +189,7 @@ class Asking:
         return Assignment(agent=agent, details={"agent": agent, "cause": "kept"})
 
 
-async def test_what_routing_used_counts() -> None:
+async def test_usage_of_the_router_counts_as_cost() -> None:
     store = MemoryStore()
     clerk = Agent("clerk", model=ScriptedModel([say("hi", usage=USED), say("hi", usage=USED)]))
     team = Team(Agent("router", scope="system", router=Asking()), clerk)
@@ -202,6 +202,6 @@ async def test_what_routing_used_counts() -> None:
 
 
 @pytest.mark.parametrize("by", [["colour"], "agent", [["agent"]]])
-def test_calls_cannot_be_put_together_by_what_they_do_not_have(by: Any) -> None:
+def test_costs_grouped_by_an_unknown_field_are_refused(by: Any) -> None:
     with pytest.raises(UserError, match="agent, model, session, day"):
         cost_report([], by=by)

@@ -31,7 +31,7 @@ def texts(items: list[Any]) -> list[str]:
     return [text_of(item) for item in items]
 
 
-async def test_what_is_added_is_seen_by_the_next_run(store: Store) -> None:
+async def test_added_items_are_visible_to_the_next_run(store: Store) -> None:
     session = Session("s", store=store)
     await session.add_items(["earlier", {"role": "assistant", "content": "yes?"}])
     model = ScriptedModel(["answer"])
@@ -43,7 +43,7 @@ async def test_what_is_added_is_seen_by_the_next_run(store: Store) -> None:
     assert [text_of(each.items[0]) for each in messages_to(await session.events())] == ["now"]
 
 
-async def test_the_last_item_can_be_taken_back_one_by_one(store: Store) -> None:
+async def test_pop_item_removes_the_last_item_each_time(store: Store) -> None:
     session = Session("s", store=store)
     await session.add_items(["one", "two"])
     await session.add_items(["three"])
@@ -63,7 +63,7 @@ async def test_the_last_item_can_be_taken_back_one_by_one(store: Store) -> None:
     assert texts(await branch.get_items()) == ["one", "two"]
 
 
-async def test_nothing_is_said_in_the_middle_of_a_run(store: Store) -> None:
+async def test_items_cannot_be_added_during_a_run(store: Store) -> None:
     session = Session("s", store=store)
     b = Agent("b", model=ScriptedModel(["done"]))
     a = Agent("a", model=ScriptedModel([transfer("b")]), handoffs=[b])
@@ -79,7 +79,7 @@ async def test_nothing_is_said_in_the_middle_of_a_run(store: Store) -> None:
         await session.add_items(["y"])
 
 
-async def test_a_cleared_session_begins_anew(store: Store) -> None:
+async def test_a_cleared_session_starts_empty(store: Store) -> None:
     session = Session("s", store=store)
     await session.clear_session()
     await session.add_items("one")
@@ -95,7 +95,7 @@ async def test_a_cleared_session_begins_anew(store: Store) -> None:
         await session.add_items([3])
 
 
-async def test_what_a_session_was_about_is_told(store: Store) -> None:
+async def test_session_info_describes_the_session(store: Store) -> None:
     session = Session("s", store=store, title="tea", user_id="u")
     b = Agent("b", model=ScriptedModel(["done"]))
     a = Agent("a", model=ScriptedModel([transfer("b")]), handoffs=[b])

@@ -64,7 +64,7 @@ async def check(session: Session) -> None:
 
 
 @pytest.mark.parametrize("events", [True, False])
-async def test_the_state_after_every_step_is_what_was_stored_with_it(events: bool) -> None:
+async def test_the_state_after_each_step_equals_the_stored_state(events: bool) -> None:
     session = Session("s", store=WatchedStore())
     config = RunConfig(events=events)
     agent = desk(
@@ -90,7 +90,7 @@ async def test_the_state_after_every_step_is_what_was_stored_with_it(events: boo
     )
 
 
-async def test_a_rollback_is_recorded_as_the_change_that_it_is() -> None:
+async def test_a_rollback_is_recorded_as_a_state_change() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         await ctx.call("keep", name="colour", value="red")
         ctx.delete("size")
@@ -112,7 +112,7 @@ async def test_a_rollback_is_recorded_as_the_change_that_it_is() -> None:
     assert {"colour": "red", "more": 1, "callback": 1} in values
 
 
-async def test_what_changes_nothing_costs_no_event_and_tells_nothing() -> None:
+async def test_an_unchanged_value_records_no_state_change() -> None:
     agent = desk(say("done"), call("keep", name="a", value=1), say("done"))
     session = Session("s", store=MemoryStore())
     await Runner.run(agent, "hi", session=session)
@@ -129,7 +129,7 @@ async def test_what_changes_nothing_costs_no_event_and_tells_nothing() -> None:
     assert (await session.state()).variables["a"] is True
 
 
-async def test_values_from_before_anything_was_recorded_are_told_with_the_first_change() -> None:
+async def test_values_stored_before_recording_began_appear_with_the_first_change() -> None:
     store = MemoryStore()
     first = Event(
         session_id="s", seq=1, type="message", at_us=1, agent="desk", items=(user_message("hi"),)
@@ -150,7 +150,7 @@ async def test_values_from_before_anything_was_recorded_are_told_with_the_first_
     assert (await session.state()).variables == {"new": 2}
 
 
-async def test_values_of_users_and_apps_are_not_in_the_sessions_events() -> None:
+async def test_user_and_app_values_are_absent_from_session_events() -> None:
     session = Session("s", store=MemoryStore(), user_id="ada")
     agent = desk(
         [call("keep", name="user:x", value="secret"), call("keep", name="app:y", value="secret")],
@@ -168,7 +168,7 @@ async def test_values_of_users_and_apps_are_not_in_the_sessions_events() -> None
     assert (await session.state()).variables == {}
 
 
-async def test_state_tells_the_task_who_has_it_and_what_happened_last() -> None:
+async def test_state_shows_the_task_its_agent_and_the_last_action() -> None:
     b = Agent("b", model=ScriptedModel([say("b did it"), fail(ValueError("no"))]))
     session = Session("s", store=MemoryStore(), title="parcel")
     agent = desk(transfer("b"), handoffs=[b])
@@ -196,7 +196,7 @@ async def test_state_tells_the_task_who_has_it_and_what_happened_last() -> None:
     assert record["variables"] == {}
 
 
-async def test_a_rollback_gives_the_task_back_to_the_source() -> None:
+async def test_after_a_rollback_state_shows_the_source_as_current_agent() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
         raise RuntimeError("no")
 
@@ -220,7 +220,7 @@ async def test_state_is_a_copy() -> None:
     assert (await session.state(at=state.seq)).variables == {"a": [1]}
 
 
-async def test_there_is_no_state_of_what_is_not_there() -> None:
+async def test_the_state_of_an_unknown_session_raises_session_not_found() -> None:
     session = Session("s", store=MemoryStore())
     with pytest.raises(SessionNotFound):
         await session.state()
@@ -236,7 +236,7 @@ async def test_there_is_no_state_of_what_is_not_there() -> None:
     assert variables_at([odd], 1, now={"x": 1}) == {"x": 1}
 
 
-async def test_a_session_that_waits_or_was_left_says_so() -> None:
+async def test_state_shows_whether_a_session_waits_or_was_interrupted() -> None:
     async def asks(ctx: CodeContext[Any]) -> str:
         await ctx.request_approval("may I?")
         return "done"
@@ -254,7 +254,7 @@ async def test_a_session_that_waits_or_was_left_says_so() -> None:
     assert (await Session("new", store=store).state()).task_status == "in_progress"
 
 
-async def test_what_was_taken_back_is_not_the_task() -> None:
+async def test_state_ignores_a_rewound_task() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     await Runner.run(desk(say("done")), "first task", session=session)

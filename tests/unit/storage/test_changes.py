@@ -12,7 +12,7 @@ from ekiden.storage import timers
 from ekiden.storage.timers import ChangeSignal
 
 
-async def test_each_change_is_repeated_for_a_task_that_waits_only_once(
+async def test_each_change_wakes_a_waiting_task_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop, signal = asyncio.get_running_loop(), ChangeSignal()

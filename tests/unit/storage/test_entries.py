@@ -65,24 +65,24 @@ def test_a_vector_is_stored_in_one_order_on_every_machine(monkeypatch: pytest.Mo
         ([10**400], "not a number"),
     ],
 )
-def test_what_is_no_vector_is_refused(vector: object, told: str) -> None:
+def test_an_invalid_vector_is_refused(vector: object, told: str) -> None:
     with pytest.raises(UserError, match=f"the vector of q .*{told}"):
         unit_vector(vector, "q")
 
 
-def test_the_smallest_numbers_have_a_direction() -> None:
+def test_a_vector_of_the_smallest_numbers_is_normalized() -> None:
     assert list(unit_vector([5e-324, 0.0], "q")) == [1.0, 0.0]
     assert list(unit_vector([-0.0, 0.0], "q")) == [0.0, 0.0]
 
 
-def test_numpy_vectors_are_taken() -> None:
+def test_numpy_vectors_are_accepted() -> None:
     np = pytest.importorskip("numpy")
     assert list(unit_vector(np.array([3.0, 4.0], dtype="float32"), "q")) == pytest.approx(
         [0.6, 0.8]
     )
 
 
-def test_entries_come_in_the_order_of_spaces_and_keys_each_once() -> None:
+def test_entries_are_sorted_by_space_and_key_without_duplicates() -> None:
     places = [("b", "1"), ("a", "2"), ("a", "1"), ("b", "1")]
     owned = checked_entries(
         [SearchEntry(space=s, key=k, text=str(n)) for n, (s, k) in enumerate(places)]

@@ -24,11 +24,13 @@ from tests.support.cases import each_case
         ("-- works with: ４\n", None),
     ],
 )
-def test_the_first_line_says_with_what_a_migration_works(sql: str, oldest: int | None) -> None:
+def test_the_first_line_of_a_migration_names_the_oldest_compatible_format(
+    sql: str, oldest: int | None
+) -> None:
     assert Migration(number=5, name="0005_more", sql=sql).works_with == oldest
 
 
-def test_both_back_ends_have_the_same_formats_and_say_the_same() -> None:
+def test_sqlite_and_postgres_have_the_same_formats_and_compatibility() -> None:
     ours = [(each.number, each.works_with) for each in postgres.shipped()]
     assert ours == [(each.number, each.works_with) for each in sqlite.shipped()]
     assert [number for number, _ in ours] == list(range(8, 8 + len(ours)))
@@ -39,11 +41,11 @@ def test_both_back_ends_have_the_same_formats_and_say_the_same() -> None:
     "ran",
     [{6: 5}, {6: 5, 7: 4}, {5: None, 6: 1}, {}],
 )
-def test_a_format_that_works_with_ours_is_taken(ran: dict[int, int | None]) -> None:
+def test_a_newer_compatible_format_is_accepted(ran: dict[int, int | None]) -> None:
     check_newer("here", known=5, ran=ran, found=max(ran, default=5))
 
 
 @pytest.mark.parametrize("ran", [{6: None}, {6: 6}, {6: 5, 7: 6}, {7: 5}])
-def test_any_other_is_refused(ran: dict[int, int | None]) -> None:
+def test_a_newer_incompatible_format_is_refused(ran: dict[int, int | None]) -> None:
     with pytest.raises(StoreTooNew, match="in every process that uses the store"):
         check_newer("here", known=5, ran=ran, found=max(ran))

@@ -19,7 +19,7 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
 
 
-async def test_nobody_can_change_what_is_stored_from_outside() -> None:
+async def test_stored_values_cannot_be_changed_from_outside() -> None:
     store = MemoryStore()
     meta: dict[str, Any] = {"labels": ["a"]}
     claim, _ = await store.claim(
@@ -55,7 +55,7 @@ async def test_nobody_can_change_what_is_stored_from_outside() -> None:
     assert stored_meta == {"labels": ["a"]}
 
 
-async def test_an_event_is_kept_as_the_object_it_is() -> None:
+async def test_an_event_is_stored_as_the_same_object() -> None:
     store = MemoryStore()
     claim, _ = await store.claim("s", owner="w", lease_s=30, create=NewSession(id="s", agent="a"))
     event = Event(session_id="s", seq=1, type="message", at_us=1)
@@ -63,7 +63,7 @@ async def test_an_event_is_kept_as_the_object_it_is() -> None:
     assert (await store.events("s"))[0] is event
 
 
-async def test_a_lease_does_not_end_by_itself_but_a_message_comes_back() -> None:
+async def test_a_session_lease_does_not_expire_but_a_message_lease_does() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await store.claim("s", owner="w", lease_s=30, create=NewSession(id="s", agent="a"))
@@ -76,7 +76,7 @@ async def test_a_lease_does_not_end_by_itself_but_a_message_comes_back() -> None
     assert again.attempts == 2
 
 
-async def test_acknowledged_messages_leave_nothing_behind() -> None:
+async def test_acknowledged_messages_free_their_memory() -> None:
     store = MemoryStore()
     for number in range(1000):
         await store.put_messages([QueuePut(queue="q", body=number)])
@@ -90,11 +90,11 @@ async def test_acknowledged_messages_leave_nothing_behind() -> None:
     assert last.body == "last"
 
 
-async def test_it_is_not_shared() -> None:
+async def test_a_memory_store_is_not_shared() -> None:
     assert MemoryStore().shared is False
 
 
-async def test_its_clock_does_not_jump() -> None:
+async def test_the_clock_of_a_memory_store_does_not_jump() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     first = await store.now_us()
@@ -106,7 +106,7 @@ async def test_its_clock_does_not_jump() -> None:
     assert await store.now_us() == first + 3_500_000
 
 
-async def test_json_that_is_handed_over_for_good_is_kept_as_it_is() -> None:
+async def test_json_marked_as_owned_is_stored_without_a_copy() -> None:
     store = MemoryStore()
     body, answer = OwnJson(n=[1]), OwnJson(n=[2])
     await store.put_messages([QueuePut(queue="q", body=body, key="k")])
@@ -119,7 +119,7 @@ async def test_json_that_is_handed_over_for_good_is_kept_as_it_is() -> None:
     assert (await store.find_messages())[0].body == body
 
 
-async def test_settled_messages_leave_nothing_in_line() -> None:
+async def test_settled_messages_free_their_memory() -> None:
     store = MemoryStore()
     for number in range(1000):
         put = QueuePut(queue="q", body=1, key=f"k{number}", waiter="w", taken_by="t")
@@ -133,7 +133,7 @@ async def test_settled_messages_leave_nothing_in_line() -> None:
     assert (len(store._messages._by_id), len(store._messages._by_key)) == (0, 0)
 
 
-async def test_the_events_of_deleted_sessions_are_let_go() -> None:
+async def test_the_events_of_deleted_sessions_free_their_memory() -> None:
     store = MemoryStore()
     for number in range(100):
         name = f"s{number}"
@@ -149,7 +149,7 @@ async def test_the_events_of_deleted_sessions_are_let_go() -> None:
     assert await store.feed_end() == "1000"
 
 
-async def test_a_store_with_one_session_keeps_no_second_list_of_its_events() -> None:
+async def test_a_store_with_one_session_keeps_no_second_event_list() -> None:
     store = MemoryStore()
     claim, _ = await store.claim("s", owner="w", lease_s=30, create=NewSession(id="s", agent="a"))
     events = [Event(session_id="s", seq=1, type="task", at_us=1)]

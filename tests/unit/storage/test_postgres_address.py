@@ -54,7 +54,7 @@ def test_another_scheme_is_refused() -> None:
         PostgresStore("mysql://db/app")
 
 
-def test_the_driver_is_not_told_of_the_schema() -> None:
+def test_the_schema_is_removed_from_the_drivers_address() -> None:
     address = parse_address("postgresql://me:p%23w@db/app?schema=blue&sslmode=disable")
     assert address.dsn == "postgresql://me:p%23w@db/app?sslmode=disable"
     assert address.schema == "blue"
@@ -72,6 +72,6 @@ def test_a_schema_has_a_plain_name(schema: str) -> None:
 
 
 @pytest.mark.parametrize(("min_size", "max_size"), [(-1, 1), (2, 1), (0, 0)])
-def test_a_pool_needs_possible_sizes(min_size: int, max_size: int) -> None:
+def test_invalid_pool_sizes_are_refused(min_size: int, max_size: int) -> None:
     with pytest.raises(UserError, match="max_size"):
         PostgresStore("postgresql://db/app", min_size=min_size, max_size=max_size)

@@ -21,7 +21,9 @@ from ekiden.storage.postgres.address import login_of
         ),
     ],
 )
-def test_a_password_is_apart_from_the_address(url: str, shown: str, password: str | None) -> None:
+def test_the_password_is_separated_from_the_address(
+    url: str, shown: str, password: str | None
+) -> None:
     login = login_of(url)
     assert (login.url, login.environment.get("PGPASSWORD")) == (shown, password)
     assert password is None or password not in repr(login)

@@ -24,7 +24,7 @@ async def ids(store: MemoryStore, now_us: int, **options: object) -> list[tuple[
     return [(each.due_us, each.kind, each.id) for each in found]
 
 
-async def test_what_is_due_comes_first_and_the_rest_waits() -> None:
+async def test_due_timers_are_returned_in_order_and_later_ones_are_not() -> None:
     store = MemoryStore()
     await store.write_documents([timer_write(timer(at)) for at in (300, 100, 200)])
     assert await next_due_us(store) == 100
@@ -33,7 +33,7 @@ async def test_what_is_due_comes_first_and_the_rest_waits() -> None:
     assert await next_due_us(store) == 200
 
 
-async def test_timers_of_other_kinds_do_not_hide_those_that_are_wanted() -> None:
+async def test_timers_of_other_kinds_do_not_fill_the_page() -> None:
     store = MemoryStore()
     await store.write_documents([timer_write(timer(at, "query", str(at))) for at in range(50)])
     await store.write_documents([timer_write(timer(60, "inbox", "i"))])
@@ -41,7 +41,7 @@ async def test_timers_of_other_kinds_do_not_hide_those_that_are_wanted() -> None
     assert len(await ids(store, 100, kind="query", limit=7)) == 7
 
 
-async def test_of_several_who_find_one_one_gets_it() -> None:
+async def test_a_timer_is_removed_by_one_process_only() -> None:
     store = MemoryStore()
     await store.write_documents([timer_write(timer(1))])
     [found] = await due_timers(store, now_us=5)
@@ -49,7 +49,7 @@ async def test_of_several_who_find_one_one_gets_it() -> None:
     assert await next_due_us(store) is None
 
 
-async def test_what_is_no_timer_is_in_nobodys_way() -> None:
+async def test_an_invalid_timer_document_is_ignored() -> None:
     store = MemoryStore()
     for key in ("", "0garbage", "1/kind", "x/inbox/i", "٣/inbox/i"):
         await store.write_documents([DocumentWrite(collection=TIMERS, key=key, body=1)])

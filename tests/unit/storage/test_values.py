@@ -26,7 +26,7 @@ json_values = st.recursive(
 
 
 @given(prefix=texts, text=texts)
-def test_the_end_of_a_prefix_is_above_all_that_begin_with_it_and_nothing_more(
+def test_the_end_of_a_prefix_bounds_exactly_the_texts_that_begin_with_it(
     prefix: str, text: str
 ) -> None:
     end = prefix_end(prefix)
@@ -51,7 +51,7 @@ def test_the_end_of_a_prefix(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
 
 
-def test_a_circle_is_no_json() -> None:
+def test_a_circular_structure_is_refused_as_json() -> None:
     circle: list[Any] = []
     circle.append({"again": circle})
     with pytest.raises(ValueError, match="Circular"):
@@ -73,13 +73,13 @@ def test_a_copy_shares_nothing() -> None:
     assert copy == {"a": [{"b": []}], "c": [{"d": 1}]}
 
 
-def test_a_cursor_is_a_number_that_was_given_out() -> None:
+def test_a_cursor_must_be_a_number() -> None:
     assert parse_cursor("42") == 42
     with pytest.raises(UserError, match="next_cursor"):
         parse_cursor("42x")
 
 
-def test_the_collector_rests_until_the_last_reader_is_done() -> None:
+def test_the_garbage_collector_pauses_until_the_last_reader_is_done() -> None:
     assert gc.isenabled()
     with collector_paused():
         with collector_paused():
@@ -88,7 +88,7 @@ def test_the_collector_rests_until_the_last_reader_is_done() -> None:
     assert gc.isenabled()
 
 
-def test_a_collector_that_was_off_stays_off() -> None:
+def test_a_disabled_garbage_collector_stays_disabled() -> None:
     gc.disable()
     try:
         with collector_paused():
@@ -99,13 +99,13 @@ def test_a_collector_that_was_off_stays_off() -> None:
 
 
 @each_case("value", [float("nan"), float("inf"), object(), b"x", {1}, {(1,): 2}])
-def test_what_is_not_json_is_not_copied(value: Any) -> None:
+def test_copying_a_value_that_is_not_json_is_refused(value: Any) -> None:
     for nested in (value, [value], {"k": value}):
         with pytest.raises((TypeError, ValueError)):
             copy_json(nested)
 
 
-def test_a_copy_is_what_json_would_make_of_it() -> None:
+def test_a_copy_equals_the_json_round_trip() -> None:
     class Word(str):
         pass
 
@@ -115,7 +115,7 @@ def test_a_copy_is_what_json_would_make_of_it() -> None:
     assert type(copy["null"][0]) is str
 
 
-def test_what_cannot_be_stored_is_named_with_its_place() -> None:
+def test_a_value_that_is_not_json_is_refused_with_its_place() -> None:
     value = {"a": [{"b": {"c": b"x"}}]}
     with pytest.raises(UserError) as caught:
         json_text(value, "step {!r}", "k{}")

@@ -49,11 +49,11 @@ def test_a_text_has_these_words(text: str, words: list[str]) -> None:
     assert list(words_of(text)) == words
 
 
-def test_a_picture_that_python_does_not_know_yet_is_a_word() -> None:
+def test_an_emoji_unknown_to_python_is_a_word() -> None:
     assert list(words_of("new \U0001faff")) == ["new", "\U0001faff"]
 
 
-def test_of_a_long_word_the_beginning_counts() -> None:
+def test_a_long_word_is_cut_to_its_beginning() -> None:
     assert list(words_of("a" * 1000)) == ["a" * MAX_WORD_LENGTH]
     assert list(words_of("é" + "a" * 1000)) == ["e" + "a" * (MAX_WORD_LENGTH - 1)]
     assert list(words_of("ö1" * 500)) == ["o1" * (MAX_WORD_LENGTH // 2)]
@@ -62,7 +62,7 @@ def test_of_a_long_word_the_beginning_counts() -> None:
     assert len(stacked) < 10
 
 
-def test_of_a_long_question_the_first_words_count() -> None:
+def test_a_long_query_is_cut_to_its_first_words() -> None:
     words = query_words(" ".join(f"w{number}" for number in range(10_000)))
     assert words == [f"w{number}" for number in range(MAX_QUERY_WORDS)]
     assert query_words("tea tea Tea") == ["tea"]
@@ -74,7 +74,7 @@ def test_a_rarer_word_counts_more() -> None:
     assert found["rarest"] > 50 * found["most"]
 
 
-async def test_long_texts_are_split_beside_the_event_loop() -> None:
+async def test_long_texts_are_split_in_a_thread() -> None:
     threads = set()
 
     class Text(str):
@@ -97,7 +97,7 @@ TEXTS = st.text(st.characters(), max_size=60)
 
 
 @given(TEXTS)
-def test_words_have_nothing_that_parts_words_and_are_their_own_words(text: str) -> None:
+def test_words_contain_no_separators_and_are_stable(text: str) -> None:
     for word in words_of(text):
         assert word
         assert not any(sign in word for sign in " \x00\"'*·:()-")
@@ -107,7 +107,7 @@ def test_words_have_nothing_that_parts_words_and_are_their_own_words(text: str) 
 
 
 @given(TEXTS)
-def test_case_and_form_do_not_count(text: str) -> None:
+def test_case_and_unicode_form_do_not_change_the_words(text: str) -> None:
     import unicodedata
 
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
@@ -115,7 +115,7 @@ def test_case_and_form_do_not_count(text: str) -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_what_stands_beside_a_text_does_not_hide_its_words(text: str, beside: str) -> None:
+def test_neighbouring_text_does_not_hide_words(text: str, beside: str) -> None:
     assert set(words_of(text)) <= set(words_of(f"{text} {beside}"))
     assert set(words_of(text)) <= set(words_of(f"{beside}\n{text}"))
 
@@ -124,5 +124,5 @@ HAN = st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x4E20), min_siz
 
 
 @given(HAN, HAN, HAN)
-def test_a_chinese_word_is_found_wherever_it_stands(before: str, word: str, after: str) -> None:
+def test_a_chinese_word_is_found_at_any_position(before: str, word: str, after: str) -> None:
     assert set(words_of(word)) <= set(words_of(before + word + after))
