@@ -33,7 +33,7 @@ QUICK_KILLS = one_each(_OF_QUESTIONS)
 @pytest.mark.parametrize(
     ("database", "scene", "fault"), marked(ALL_KILLS, QUICK_KILLS), indirect=["database", "scene"]
 )
-async def test_killed_while_others_are_asked_it_ends_as_if_it_had_not_been_killed(
+async def test_a_run_killed_during_a_question_reaches_the_same_end(
     scene: FamilyScene,
     fault: str,
     victims: Nursery,
@@ -56,7 +56,7 @@ QUICK_SEEDS = {("postgres", 3)}
 @pytest.mark.parametrize(
     ("database", "seed"), marked(EACH_SEED, QUICK_SEEDS), indirect=["database"]
 )
-async def test_those_who_go_on_with_questions_may_be_killed_too(
+async def test_recovering_processes_may_be_killed_during_questions(
     seed: int,
     database: Database,
     session_id: str,
@@ -82,7 +82,7 @@ async def test_those_who_go_on_with_questions_may_be_killed_too(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
-async def test_questions_may_be_killed_from_outside_at_any_instant(
+async def test_a_run_with_questions_may_be_killed_at_any_instant(
     seed: int,
     database: Database,
     session_id: str,

@@ -81,7 +81,7 @@ QUICK_FAULTS = {
 @pytest.mark.parametrize(
     ("database", "fault"), marked(EACH_FAULT, QUICK_FAULTS), indirect=["database"]
 )
-async def test_who_waits_for_a_person_survives_everybody_and_the_answer_is_found(
+async def test_a_wait_for_a_person_survives_every_crash_and_finds_the_answer(
     life: Life, fault: str, unharmed_family: FamilyReference
 ) -> None:
     assert await life.ask(fault=fault) == KILLED
@@ -111,7 +111,7 @@ QUICK_ANSWERS = {
 @pytest.mark.parametrize(
     ("database", "fault"), marked(EACH_ANSWER, QUICK_ANSWERS), indirect=["database"]
 )
-async def test_an_answer_is_applied_once_whoever_dies_with_it_in_hand(
+async def test_an_answer_is_applied_once_despite_crashes(
     life: Life, fault: str, unharmed_family: FamilyReference
 ) -> None:
     assert await life.ask() == 0
@@ -125,7 +125,7 @@ async def test_an_answer_is_applied_once_whoever_dies_with_it_in_hand(
     await life.scene.check_end(unharmed_family)
 
 
-async def test_of_two_processes_that_answer_at_once_one_decides(
+async def test_of_two_processes_answering_at_once_one_decides(
     scene: FamilyScene, life: Life, victims: Nursery, rescuers: Nursery
 ) -> None:
     assert await life.ask() == 0
@@ -161,7 +161,7 @@ QUICK_DEATHS = {("sqlite", ""), ("sqlite", "code.tool.before_call:1")}
 @pytest.mark.parametrize(
     ("database", "fault"), marked(EACH_DEATH, QUICK_DEATHS), indirect=["database"]
 )
-async def test_a_yes_is_never_applied_to_other_arguments(life: Life, fault: str) -> None:
+async def test_an_approval_is_never_applied_to_other_arguments(life: Life, fault: str) -> None:
     ledger = life.scene.ledger
     assert await life.ask() == 0
     assert life.decide() == 1

@@ -36,7 +36,7 @@ QUICK = {("sqlite", 0), ("sqlite", 1), ("postgres", 2)}
 @pytest.mark.parametrize(
     ("empty_database", "seed"), marked(EACH, QUICK), indirect=["empty_database"]
 )
-async def test_all_sessions_end_though_a_worker_is_killed(
+async def test_all_sessions_end_despite_a_killed_worker(
     empty_database: Database, ledger: Ledger, seed: int, victims: Nursery, rescuers: Nursery
 ) -> None:
     chance = random.Random(seed)

@@ -74,7 +74,7 @@ async def operations(scene: Scene, rescuers: Nursery, ledger: Ledger) -> dict[st
     "lasting",
     [pytest.param("", id="once"), pytest.param("+", id="for_ever", marks=pytest.mark.slow)],
 )
-async def test_a_run_survives_a_disk_that_fails_at_some_moment(
+async def test_a_run_survives_disk_failures_at_sampled_moments(
     made: Scene,
     trouble: Trouble,
     lasting: str,
@@ -96,7 +96,7 @@ async def test_a_run_survives_a_disk_that_fails_at_some_moment(
 @SQLITE_RELAY
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("lasting", ["", "+"], ids=["once", "for_ever"])
-async def test_a_run_survives_a_disk_that_fails_at_any_moment(
+async def test_a_run_survives_a_disk_failure_at_any_moment(
     made: Scene,
     trouble: Trouble,
     lasting: str,

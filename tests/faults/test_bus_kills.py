@@ -91,7 +91,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
-async def test_a_message_of_a_killed_process_is_delivered_again(office: Office) -> None:
+async def test_messages_of_a_killed_process_are_redelivered(office: Office) -> None:
     victim = await office.server(hangs=True)
     async with (
         office.database.open() as store,
@@ -112,7 +112,9 @@ async def test_a_message_of_a_killed_process_is_delivered_again(office: Office) 
     assert Counter(seen) == Counter([(each, flag) for each in ("q1", "n1") for flag in (0, 1)])
 
 
-async def test_the_answer_of_one_who_slept_beyond_its_time_does_not_count(office: Office) -> None:
+async def test_an_answer_of_a_process_that_slept_beyond_its_lease_does_not_count(
+    office: Office,
+) -> None:
     sleeper = await office.server(waits=True)
     asker = office.start(office.job("ask", "q1"))
     await until(lambda: office.has("got", "q1"), "it is taken")
@@ -133,7 +135,7 @@ async def test_the_answer_of_one_who_slept_beyond_its_time_does_not_count(office
     assert office.ledger.effects() == ["q1"]
 
 
-async def test_what_nobody_finished_is_delivered_when_the_program_is_started_again(
+async def test_unfinished_messages_are_delivered_after_a_restart(
     office: Office,
 ) -> None:
     victim = await office.server(hangs=True)
@@ -148,7 +150,7 @@ async def test_what_nobody_finished_is_delivered_when_the_program_is_started_aga
     assert office.ledger.effects() == ["q1"]
 
 
-async def test_the_answer_to_a_killed_asker_is_there_when_it_asks_again(office: Office) -> None:
+async def test_a_killed_asker_gets_the_answer_when_it_asks_again(office: Office) -> None:
     # On a busy machine a server that is there may not be heard of for a second.
     server = await office.server(visibility_s=30.0)
     ids = tuple(f"q{number}" for number in range(5))
@@ -198,7 +200,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize("dies_at", MOMENTS)
-async def test_wherever_whoever_serves_is_killed_each_effect_is_there_once(
+async def test_a_service_killed_anywhere_leaves_each_effect_once(
     office: Office, dies_at: int
 ) -> None:
     ids = ("q1", "q2", "q3")

@@ -22,7 +22,7 @@ EACH = 40
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_whatever_the_queue_does_there_is_one_answer_and_one_effect(
+async def test_a_faulty_queue_yields_one_answer_and_one_effect(
     empty_database: Database, ledger: Ledger, seed: int
 ) -> None:
     jobs = [

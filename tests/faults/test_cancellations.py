@@ -78,7 +78,7 @@ async def _stored(store: Store, session_id: str, scenario: str) -> Record | None
 
 
 @each_scenario
-async def test_a_cancelled_run_goes_on_from_what_is_stored(
+async def test_a_cancelled_run_resumes_from_what_is_stored(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:
     async with database.open() as store:
@@ -99,7 +99,7 @@ async def test_a_cancelled_run_goes_on_from_what_is_stored(
 
 
 @each_scenario
-async def test_a_run_that_is_cancelled_again_and_again_ends_at_last(
+async def test_a_repeatedly_cancelled_run_ends_at_last(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:
     chance = random.Random(scenario)
@@ -115,7 +115,7 @@ async def test_a_run_that_is_cancelled_again_and_again_ends_at_last(
     check_ending(ending.without_cancellations(), world.ledger, await unharmed(scenario))
 
 
-async def test_whoever_looks_on_may_leave_at_any_time(
+async def test_a_stream_reader_may_leave_at_any_time(
     database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:
     scenario, ended, number = SCENARIOS["streamed"], False, 0

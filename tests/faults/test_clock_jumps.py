@@ -53,7 +53,7 @@ def clocks() -> Iterator[ClockShop]:
 @pytest.mark.parametrize(
     "empty_database", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
 )
-async def test_workers_whose_clocks_jump_take_nothing_from_each_other(
+async def test_workers_with_jumping_clocks_keep_their_sessions(
     empty_database: Database, ledger: Ledger, clocks: ClockShop
 ) -> None:
     fast, slow = clocks.clock(), clocks.clock()
@@ -106,7 +106,7 @@ def keeping_time(url: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[
 
 
 @pytest.mark.parametrize(("empty_database", "jump"), JUMPS, indirect=["empty_database"])
-async def test_a_deadline_comes_when_it_is_due_and_not_before(
+async def test_a_deadline_expires_on_time_despite_clock_jumps(
     empty_database: Database, clocks: ClockShop, jump: int
 ) -> None:
     clock = clocks.clock()
@@ -129,7 +129,7 @@ async def test_a_deadline_comes_when_it_is_due_and_not_before(
     marked([("sqlite", HOUR_S), ("sqlite", -HOUR_S), ("postgres", HOUR_S)], [("sqlite", HOUR_S)]),
     indirect=["empty_database"],
 )
-async def test_a_message_is_not_too_old_because_a_clock_was_set(
+async def test_a_message_does_not_expire_because_of_a_clock_jump(
     empty_database: Database, ledger: Ledger, clocks: ClockShop, jump: int
 ) -> None:
     sender, receiver = clocks.clock(-jump), clocks.clock(jump)
@@ -153,7 +153,7 @@ async def test_a_message_is_not_too_old_because_a_clock_was_set(
     marked([("sqlite", "busy"), ("postgres", "busy")], [("sqlite", "busy")]),
     indirect=True,
 )
-async def test_a_request_is_not_late_because_a_clock_was_set(
+async def test_a_request_does_not_time_out_because_of_a_clock_jump(
     scene: Scene, victims: Nursery, clocks: ClockShop
 ) -> None:
     worker = await at_work(scene, victims, "paper")
@@ -195,7 +195,7 @@ def _restore(before: Mapping[str, str | None]) -> None:
 
 
 @pytest.mark.slow
-async def test_when_the_databases_own_clock_jumps_every_session_still_has_one_owner(
+async def test_every_session_has_one_owner_despite_a_jump_of_the_database_clock(
     ledger: Ledger, clocks: ClockShop
 ) -> None:
     clock = clocks.clock()

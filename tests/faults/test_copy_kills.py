@@ -132,7 +132,7 @@ async def check_whole(url: str, tenants: Sequence[str] = ("default", "acme")) ->
         for fault in KILLED_ON_THE_WAY
     ],
 )
-async def test_a_copy_that_is_killed_is_refused_and_then_completed(
+async def test_a_killed_copy_is_refused_until_it_is_resumed(
     source: str, target: str, fault: str
 ) -> None:
     assert copied("copy", source, target, fault=fault).returncode == -signal.SIGKILL
@@ -147,7 +147,7 @@ async def test_a_copy_that_is_killed_is_refused_and_then_completed(
 
 
 @pytest.mark.slow
-async def test_a_copy_that_is_killed_when_all_is_done_is_done(source: str, target: str) -> None:
+async def test_a_copy_killed_after_its_last_step_is_complete(source: str, target: str) -> None:
     assert copied("copy", source, target, fault="copy.finished").returncode == -signal.SIGKILL
     await check_whole(target)
 
@@ -159,7 +159,7 @@ async def test_a_copy_that_is_killed_when_all_is_done_is_done(source: str, targe
         for fault in ("backup.begun", "backup.written", "backup.checked")
     ],
 )
-async def test_a_backup_that_is_killed_is_no_file_and_is_made_again(
+async def test_a_killed_backup_leaves_no_file_and_can_be_repeated(
     desk: str, fault: str, tmp_path: Path
 ) -> None:
     backup, restored = tmp_path / "backup", str(tmp_path / "restored.db")
@@ -179,7 +179,7 @@ async def test_a_backup_that_is_killed_is_no_file_and_is_made_again(
 
 
 @pytest.mark.parametrize("order", ["backup", "restore"])
-async def test_of_several_files_the_main_one_gets_its_name_last(
+async def test_of_several_files_the_main_one_is_renamed_last(
     order: str, source: str, tmp_path: Path
 ) -> None:
     new = str(tmp_path / "new.db")
@@ -194,7 +194,7 @@ async def test_of_several_files_the_main_one_gets_its_name_last(
     await check_whole(new)
 
 
-async def test_a_dump_that_is_killed_before_it_is_restored_changes_nothing(
+async def test_a_restore_killed_before_its_commit_changes_nothing(
     schema: str, tmp_path: Path
 ) -> None:
     backup = str(tmp_path / "desk.dump")
@@ -219,7 +219,7 @@ async def drop(url: str) -> None:
     await connection.close()
 
 
-async def test_ctrl_c_ends_a_copy_which_can_be_resumed(source: str, target: str) -> None:
+async def test_ctrl_c_ends_a_copy_that_can_be_resumed(source: str, target: str) -> None:
     code, err = interrupted("copy", source, target)
     assert (code, json.loads(err)["error"]["code"]) == (130, "cli.interrupted")
     assert await is_unfinished(target)
@@ -228,7 +228,7 @@ async def test_ctrl_c_ends_a_copy_which_can_be_resumed(source: str, target: str)
 
 
 @pytest.mark.parametrize("order", ["backup", "restore"])
-async def test_a_disk_without_room_is_told_and_nothing_is_left(order: str, tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_leaves_no_files(order: str, tmp_path: Path) -> None:
     source, new = str(tmp_path / "source.db"), str(tmp_path / "new.db")
     async with open_store(source) as store:
         for number in range(5):
@@ -249,7 +249,9 @@ async def test_a_disk_without_room_is_told_and_nothing_is_left(order: str, tmp_p
     await check_whole(new, tenants=["default"])
 
 
-async def test_a_dump_without_room_is_told_and_nothing_is_left(schema: str, tmp_path: Path) -> None:
+async def test_a_full_disk_during_a_dump_is_reported_and_leaves_no_files(
+    schema: str, tmp_path: Path
+) -> None:
     async with open_store(schema) as store:
         rows = [NewSession(id=f"{n}-{os.urandom(500).hex()}", agent="a") for n in range(20)]
         for row in rows:

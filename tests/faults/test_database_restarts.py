@@ -66,7 +66,7 @@ async def look_on(database: PostgresDatabase, told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("deaths", DEATHS)
-async def test_workers_and_submitters_go_on_though_the_database_dies_again_and_again(
+async def test_workers_and_submitters_survive_repeated_database_crashes(
     server: Server, ledger: Ledger, deaths: int
 ) -> None:
     database = PostgresDatabase(f"{server.url}&schema=died_{deaths}_times")
@@ -148,7 +148,7 @@ async def _ready(client: httpx2.AsyncClient) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_the_http_server_says_503_with_retry_after_and_recovers(
+async def test_the_http_server_returns_503_with_retry_after_and_recovers(
     server: Server, tmp_path: Path
 ) -> None:
     with http_server(tmp_path, f"{server.url}&schema=served") as url:
@@ -184,7 +184,7 @@ def engine(request: pytest.FixtureRequest) -> list[str]:
     return ["--engine", "temporal", "--address", server.address]
 
 
-async def test_a_worker_that_starts_while_the_database_is_away_says_so_and_waits_for_it(
+async def test_a_worker_started_without_its_database_reports_it_and_waits(
     server: Server, tmp_path: Path, engine: list[str]
 ) -> None:
     url = f"{server.url}&schema=early_{len(engine)}"
@@ -212,7 +212,7 @@ async def test_a_worker_that_starts_while_the_database_is_away_says_so_and_waits
     assert "sessions finished: 1" in told_by(tmp_path)
 
 
-async def test_a_server_that_starts_while_the_database_is_away_says_so_and_waits_for_it(
+async def test_a_server_started_without_its_database_reports_it_and_waits(
     server: Server, tmp_path: Path
 ) -> None:
     server.kill()
@@ -248,7 +248,7 @@ def told_by(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", [Worker, TemporalWorker])
-async def test_a_worker_in_a_program_waits_for_the_database_until_it_is_told_to_stop(
+async def test_a_worker_in_a_program_waits_for_the_database_until_stopped(
     server: Server, caplog: pytest.LogCaptureFixture, kind: type[Worker | TemporalWorker]
 ) -> None:
     async def answer(ctx: CodeContext[Any]) -> str:

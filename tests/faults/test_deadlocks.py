@@ -50,7 +50,7 @@ async def let_them_end(ledger: Ledger, three: Sequence[subprocess.Popen[bytes]])
     ("policy", "victim"),
     [("longest", "a"), pytest.param("youngest", "c", marks=pytest.mark.slow)],
 )
-async def test_a_circle_across_three_processes_is_broken_where_it_is_closed(
+async def test_a_cycle_across_three_processes_is_broken_when_it_closes(
     empty_database: Database, ledger: Ledger, policy: VictimPolicy, victim: str
 ) -> None:
     async with empty_database.open() as store, Bus(store) as bus:
@@ -86,7 +86,7 @@ async def test_a_circle_across_three_processes_is_broken_where_it_is_closed(
         assert await store.find_messages(MessageFilter(states={"open"})) == []
 
 
-async def test_whoever_asks_whomever_on_the_bus_nobody_is_left_waiting(
+async def test_no_asker_on_the_bus_is_left_waiting_in_a_cycle(
     empty_database: Database, ledger: Ledger
 ) -> None:
     async with empty_database.open() as store, Bus(store) as bus:
@@ -122,7 +122,7 @@ async def test_whoever_asks_whomever_on_the_bus_nobody_is_left_waiting(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_whoever_waits_for_whomever_in_a_store_nobody_is_left_waiting(
+async def test_no_waiter_in_a_store_is_left_waiting_in_a_cycle(
     empty_database: Database, ledger: Ledger, seed: int
 ) -> None:
     async with empty_database.open() as store:

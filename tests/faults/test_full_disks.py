@@ -74,7 +74,7 @@ def check_told(ledger: Ledger) -> None:
     assert any("is full: make room" in line["text"] for line in refused), refused[-1]
 
 
-async def test_workers_on_one_file_go_on_when_there_is_room_again(
+async def test_workers_on_one_file_continue_when_the_disk_has_room_again(
     disk: SmallDisk, ledger: Ledger
 ) -> None:
     database = SqliteDatabase(disk.folder / "ekiden.db")
@@ -84,7 +84,7 @@ async def test_workers_on_one_file_go_on_when_there_is_room_again(
     check_told(ledger)
 
 
-async def test_workers_on_postgres_go_on_when_there_is_room_again(
+async def test_workers_on_postgres_continue_when_the_disk_has_room_again(
     disk: SmallDisk, full_postgres: Database, ledger: Ledger
 ) -> None:
     with crowd(full_postgres.url, ledger) as people:
@@ -93,7 +93,7 @@ async def test_workers_on_postgres_go_on_when_there_is_room_again(
     check_told(ledger)
 
 
-async def test_what_has_no_room_is_refused_whole(disk: SmallDisk) -> None:
+async def test_a_write_without_disk_space_is_refused_as_a_whole(disk: SmallDisk) -> None:
     database = SqliteDatabase(disk.folder / "ekiden.db")
     big = {"text": "x" * 100_000}
     writes = [DocumentWrite(collection="c", key=f"k{number}", body=big) for number in range(20)]

@@ -38,7 +38,7 @@ async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: R
 
 
 @pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
-async def test_a_handoff_is_wholly_made_or_wholly_undone_whenever_the_process_is_killed(
+async def test_a_handoff_is_complete_or_rolled_back_after_a_kill(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     _, code = victims.run(scene.job, fault=fault)
@@ -57,7 +57,7 @@ SEEDS = [
 
 
 @pytest.mark.parametrize(("database", "seed"), SEEDS, indirect=["database"])
-async def test_those_who_go_on_with_a_handoff_may_be_killed_too(
+async def test_recovering_processes_may_be_killed_during_a_handoff(
     seed: int,
     database: Database,
     session_id: str,
@@ -82,7 +82,7 @@ async def test_those_who_go_on_with_a_handoff_may_be_killed_too(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
-async def test_a_handoff_may_be_killed_from_outside_at_any_instant(
+async def test_a_handoff_may_be_killed_at_any_instant(
     seed: int,
     database: Database,
     session_id: str,
@@ -105,7 +105,7 @@ async def test_a_handoff_may_be_killed_from_outside_at_any_instant(
 
 
 @pytest.mark.parametrize("scene", POLICIES, indirect=True)
-def test_every_policy_is_killed_at_twenty_points_at_least(scene: Scene, victims: Nursery) -> None:
+def test_every_policy_is_killed_at_twenty_or_more_points(scene: Scene, victims: Nursery) -> None:
     pid, code = victims.run(scene.job_with(task="count"))
     assert code == 0
     [counted] = scene.ledger.lines("result", pid=pid)

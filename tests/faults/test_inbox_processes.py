@@ -74,7 +74,7 @@ async def wakes(store: Store, ids: list[str]) -> list[int]:
     ),
     indirect=["empty_database"],
 )
-async def test_two_processes_that_answer_at_once_win_each_item_once(
+async def test_two_processes_answering_at_once_win_each_item_once(
     empty_database: Database, task: str
 ) -> None:
     async with empty_database.open() as store:
@@ -117,7 +117,7 @@ async def test_a_process_killed_while_answering_leaves_each_item_open_or_answere
         assert await wakes(store, ids) == [1] * len(ids)
 
 
-async def test_several_processes_that_keep_time_expire_each_item_once(
+async def test_several_timer_processes_expire_each_item_once(
     empty_database: Database,
 ) -> None:
     async with empty_database.open() as store:

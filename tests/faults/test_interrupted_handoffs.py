@@ -64,7 +64,7 @@ async def answers_of(session: Session) -> Counter[str]:
     return Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
 
 
-async def test_who_goes_on_neither_asks_nor_answers_a_call_again(ledger: Ledger) -> None:
+async def test_resuming_repeats_no_approval_and_no_call_output(ledger: Ledger) -> None:
     world, accepts = World(ledger.folder), Hesitant()
     config, session = RunConfig(approver=Yes(ledger)), Session("s", store=MemoryStore())
     team = team_of(world, accepts)
@@ -79,7 +79,7 @@ async def test_who_goes_on_neither_asks_nor_answers_a_call_again(ledger: Ledger)
     assert (made.id, made.status) == ("s.h1", "completed")
 
 
-async def test_a_handoff_that_breaks_it_off_leaves_no_call_with_two_answers(
+async def test_an_interrupting_handoff_leaves_one_output_per_call(
     ledger: Ledger,
 ) -> None:
     world, accepts, store = World(ledger.folder), Hesitant(), MemoryStore()
@@ -97,7 +97,7 @@ async def test_a_handoff_that_breaks_it_off_leaves_no_call_with_two_answers(
     assert set(answers.values()) == {1}
 
 
-async def test_a_yes_to_one_handoff_is_no_yes_to_another(ledger: Ledger) -> None:
+async def test_an_approval_of_one_handoff_does_not_cover_another(ledger: Ledger) -> None:
     world, accepts, store = World(ledger.folder), Hesitant(), MemoryStore()
     config = RunConfig(approver=Yes(ledger))
     team = team_of(world, accepts)
@@ -111,7 +111,7 @@ async def test_a_yes_to_one_handoff_is_no_yes_to_another(ledger: Ledger) -> None
     assert len(ledger.lines("asked")) == 2
 
 
-async def test_the_same_handoff_wanted_again_needs_no_second_yes(ledger: Ledger) -> None:
+async def test_the_same_handoff_requested_again_needs_no_second_approval(ledger: Ledger) -> None:
     world, accepts, store = World(ledger.folder), Hesitant(), MemoryStore()
     config = RunConfig(approver=Yes(ledger))
     team = team_of(world, accepts)

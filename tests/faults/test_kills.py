@@ -25,7 +25,7 @@ KILLS = marked(
 
 
 @pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
-async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
+async def test_a_killed_run_reaches_the_same_end(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     _, code = victims.run(scene.job, fault=fault)
@@ -46,7 +46,7 @@ ARMED = [
 
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
 @pytest.mark.parametrize(("database", "point"), marked(ARMED, ARMED[:1]), indirect=["database"])
-async def test_a_point_is_armed_by_the_environment_of_any_program(
+async def test_the_environment_of_any_program_can_arm_a_fault_point(
     scene: Scene, point: str, unharmed: Reference
 ) -> None:
     killed = start(scene.job, fault=point)
@@ -64,7 +64,7 @@ SEEDS = marked(
 
 
 @pytest.mark.parametrize(("database", "seed"), SEEDS, indirect=["database"])
-async def test_those_who_go_on_may_be_killed_too(
+async def test_recovering_processes_may_be_killed(
     seed: int,
     database: Database,
     session_id: str,
@@ -90,7 +90,7 @@ async def test_those_who_go_on_may_be_killed_too(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
-async def test_a_run_may_be_killed_from_outside_at_any_instant(
+async def test_a_run_may_be_killed_at_any_instant(
     seed: int,
     database: Database,
     session_id: str,

@@ -14,7 +14,7 @@ from tests.faults.world import World
 
 
 @pytest.mark.parametrize("limits", [Limits(turns=1), Limits(turns=2)], ids=repr)
-async def test_tools_beside_a_handoff_are_run_once_whatever_the_limit(
+async def test_tools_parallel_to_a_handoff_run_once_under_any_limit(
     limits: Limits, ledger: Ledger
 ) -> None:
     scenario, world = SCENARIOS["parallel"], World(ledger.folder)

@@ -88,7 +88,7 @@ def written(record: Record) -> tuple[object, ...]:
     "is_whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 @pytest.mark.parametrize("loss", LOSSES)
-async def test_a_run_ends_right_whatever_is_lost_on_the_way(
+async def test_a_run_reaches_the_right_end_despite_lost_network_packets(
     wire: Wire,
     scene: Scene,
     loss: Loss,
@@ -132,7 +132,7 @@ async def all_taken_over(store: Store, held: Mapping[str, int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stall", pytest.param("cut", marks=pytest.mark.slow)])
-async def test_while_a_worker_is_cut_off_another_takes_over_and_the_first_is_refused(
+async def test_a_cut_off_worker_is_replaced_and_refused(
     wire: Wire, postgres_url: str, ledger: Ledger, how: str
 ) -> None:
     database = PostgresDatabase(postgres_url)

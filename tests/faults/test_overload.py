@@ -78,7 +78,7 @@ def check_told(answers: list[httpx2.Response], status: int) -> None:
         assert answer.json()["detail"]
 
 
-async def test_a_flood_is_told_to_come_again_and_memory_has_a_bound(
+async def test_a_flood_of_requests_gets_retry_after_within_bounded_memory(
     served: tuple[httpx2.AsyncClient, psutil.Process],
 ) -> None:
     client, process = served

@@ -16,7 +16,7 @@ EVERY = {**ALL, **ASKS}
 POINTS = sorted({point.name for point in fault_points()})
 
 
-def test_every_point_is_in_some_scenario() -> None:
+def test_every_fault_point_is_in_some_scenario() -> None:
     visited = {
         point
         for scenario in EVERY.values()
@@ -28,12 +28,12 @@ def test_every_point_is_in_some_scenario() -> None:
     assert visited - set(POINTS) == set(), "these points do not exist"
 
 
-def test_there_are_at_least_as_many_points_as_promised() -> None:
+def test_the_number_of_fault_points_is_as_promised() -> None:
     assert len(POINTS) >= 20
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_scenarios_say_why_they_do_not_come_by_a_point(database: DatabaseName) -> None:
+def test_scenarios_give_reasons_for_fault_points_they_skip(database: DatabaseName) -> None:
     for name in EVERY:
         _check_reasons(name, database)
 
@@ -53,7 +53,9 @@ QUICK = {("sqlite", "relay"), ("sqlite", "conditional"), ("postgres", "relay")}
 
 
 @pytest.mark.parametrize(("database", "scene"), marked(EACH, QUICK), indirect=True)
-def test_a_scenario_passes_each_point_as_often_as_it_says(scene: Scene, victims: Nursery) -> None:
+def test_a_scenario_passes_each_fault_point_as_often_as_declared(
+    scene: Scene, victims: Nursery
+) -> None:
     pid, code = victims.run(scene.job_with(task="count"))
     assert code == 0
     [counted] = scene.ledger.lines("result", pid=pid)

@@ -168,7 +168,7 @@ def say(scene: Scene, word: str) -> None:
     ],
     indirect=["database"],
 )
-async def test_whoever_asked_sees_to_it_when_the_one_who_runs_the_session_dies(
+async def test_the_requester_finishes_the_handoff_when_the_running_process_dies(
     scene: Scene, fault: str, policy: Any, victims: Nursery, rescuers: Nursery
 ) -> None:
     victim = await at_work(scene, victims, "paper", fault=fault)
@@ -188,7 +188,7 @@ async def test_whoever_asked_sees_to_it_when_the_one_who_runs_the_session_dies(
 @DESK
 @pytest.mark.parametrize("policy", ["immediate", "graceful"])
 @kills(ASKED, ASKED[1])
-async def test_a_request_is_served_or_was_never_made_when_the_one_who_asks_dies(
+async def test_a_request_is_executed_or_absent_when_the_requester_dies(
     scene: Scene, fault: str, policy: Any, victims: Nursery, rescuers: Nursery
 ) -> None:
     runner = await at_work(scene, rescuers, "paper")
@@ -204,7 +204,7 @@ async def test_a_request_is_served_or_was_never_made_when_the_one_who_asks_dies(
 
 @DESK
 @kills(TAKEN, TAKEN[0])
-async def test_a_session_that_became_free_is_handed_over_wholly_or_not_at_all(
+async def test_a_handoff_of_a_session_just_released_is_atomic(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     runner = await at_work(scene, rescuers, "paper")
@@ -225,7 +225,7 @@ async def test_a_session_that_became_free_is_handed_over_wholly_or_not_at_all(
 
 @MASON
 @kills(UNDONE, "handoff.compensation.after_call")
-async def test_whoever_cancels_sees_to_it_when_the_one_who_runs_the_session_dies(
+async def test_the_canceller_finishes_when_the_running_process_dies(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     victim = await at_work(scene, victims, "stone", fault=fault)
@@ -240,7 +240,7 @@ async def test_whoever_cancels_sees_to_it_when_the_one_who_runs_the_session_dies
 
 @MASON
 @kills(CANCELLED, "handoff.cancel.before_commit")
-async def test_a_handoff_that_nobody_runs_is_cancelled_wholly_or_not_at_all(
+async def test_cancelling_a_handoff_without_a_running_process_is_atomic(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     await killed_at_work(scene, rescuers, "stone")
@@ -267,7 +267,7 @@ def check_cancelled(scene: Scene, ending: Record, made: HandoffRecord | None) ->
 
 @DESK
 @kills(NOTED, NOTED[1])
-async def test_a_request_stands_or_is_withdrawn_when_the_one_who_withdraws_it_dies(
+async def test_withdrawing_a_request_is_atomic_when_the_process_dies(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     runner = await at_work(scene, rescuers, "paper")
@@ -291,7 +291,7 @@ async def test_a_request_stands_or_is_withdrawn_when_the_one_who_withdraws_it_di
 
 @DESK
 @kills(NOTED, NOTED[1])
-async def test_a_request_that_is_late_is_not_served_though_the_one_who_asked_dies(
+async def test_a_late_request_of_a_dead_process_is_not_executed(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     runner = await at_work(scene, rescuers, "paper")
@@ -305,7 +305,7 @@ async def test_a_request_that_is_late_is_not_served_though_the_one_who_asked_die
 
 @DESK
 @kills(RECORDED, RECORDED[0])
-async def test_a_late_request_is_put_on_record_once_or_still_lies_there(
+async def test_a_late_request_is_recorded_once_or_still_pending(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
     victim = await at_work(scene, victims, "paper", fault=fault)

@@ -38,7 +38,7 @@ async def signalled(scene: Scene, step: str, number: signal.Signals) -> int:
 
 
 @waiting_for_a_model
-async def test_an_interrupted_session_is_free_at_once(
+async def test_an_interrupted_session_is_released_at_once(
     scene: Scene, step: str, rescuers: Nursery, unharmed: Reference
 ) -> None:
     assert await signalled(scene, step, signal.SIGINT) == -signal.SIGINT
@@ -56,7 +56,7 @@ async def test_an_interrupted_session_is_free_at_once(
 
 
 @waiting_for_a_model
-async def test_a_terminated_session_is_free_when_its_lease_has_run_out(
+async def test_a_terminated_session_is_free_when_its_lease_expires(
     scene: Scene, step: str, rescuers: Nursery, unharmed: Reference
 ) -> None:
     assert await signalled(scene, step, signal.SIGTERM) == -signal.SIGTERM

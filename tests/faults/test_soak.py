@@ -30,9 +30,7 @@ from tests.support.temporal import DevServer
 
 @pytest.mark.slow
 @pytest.mark.parametrize("empty_database", ["postgres"], indirect=True)
-async def test_nothing_is_lost_while_workers_are_killed(
-    empty_database: Database, tmp_path: Path
-) -> None:
+async def test_killing_workers_loses_no_session(empty_database: Database, tmp_path: Path) -> None:
     report = await run(
         Soak(
             store=empty_database.url,
@@ -51,7 +49,7 @@ async def test_nothing_is_lost_while_workers_are_killed(
 
 
 @pytest.mark.slow
-async def test_nothing_is_lost_while_workers_servers_and_the_database_are_killed(
+async def test_killing_workers_servers_and_the_database_loses_no_session(
     tmp_path: Path,
 ) -> None:
     with private_server(is_killed=True) as server:
@@ -76,9 +74,7 @@ async def test_nothing_is_lost_while_workers_servers_and_the_database_are_killed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("empty_database", ["sqlite", "postgres"], indirect=True)
-async def test_nothing_is_lost_in_a_minute_of_kills(
-    empty_database: Database, tmp_path: Path
-) -> None:
+async def test_a_minute_of_kills_loses_no_session(empty_database: Database, tmp_path: Path) -> None:
     report = await run(
         Soak(
             store=empty_database.url,
@@ -97,7 +93,7 @@ async def test_nothing_is_lost_in_a_minute_of_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("empty_database", ["postgres"], indirect=True)
-async def test_nothing_is_lost_while_workers_on_temporal_are_killed(
+async def test_killing_workers_on_temporal_loses_no_session(
     empty_database: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:
     report = await run(
@@ -139,12 +135,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("problem", WRONG)
-def test_a_second_owner_would_be_seen(problem: str) -> None:
+def test_the_soak_check_detects_a_second_owner(problem: str) -> None:
     [found] = wrong_owners([WRONG[problem]], lease_s=2.0)
     assert found.startswith(problem)
 
 
-def test_an_owner_that_works_gives_up_or_is_overtaken_is_right() -> None:
+def test_the_soak_check_accepts_legal_changes_of_owner() -> None:
     taken = change(**CLAIM)
     step = change(epoch0=4, epoch=4, owner0="b", owner=None, seq0=5, seq=6)
     assert list(wrong_owners([taken, step], lease_s=2.0)) == []
@@ -153,7 +149,7 @@ def test_an_owner_that_works_gives_up_or_is_overtaken_is_right() -> None:
     assert gap.startswith("something is missing")
 
 
-def test_an_order_is_read_as_it_was_written() -> None:
+def test_a_soak_order_is_read_as_it_was_written() -> None:
     order = Order(name="s1", wishes=("ask", "book", "undo"))
     assert Order.read(order.text) == order
     assert order.answer.startswith("order s1 is done: s1-book is booked; ")
@@ -162,7 +158,7 @@ def test_an_order_is_read_as_it_was_written() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_lost_doubled_or_changed_in_the_world_would_be_seen(ledger: Ledger) -> None:
+def test_the_soak_check_detects_lost_duplicate_and_changed_effects(ledger: Ledger) -> None:
     order = Order(name="s1", wishes=("both",))
     ledger.take_effect("key-1", "s1-left")
     ledger.take_effect("key-2", "s1-left")
@@ -182,7 +178,7 @@ def test_what_is_lost_doubled_or_changed_in_the_world_would_be_seen(ledger: Ledg
     assert zombie.startswith("zombie ran a tool")
 
 
-async def test_a_session_that_did_not_end_right_would_be_seen(tmp_path: Path) -> None:
+async def test_the_soak_check_detects_a_session_that_did_not_end_right(tmp_path: Path) -> None:
     store, orders = MemoryStore(), {"s1": Order(name="s1", wishes=("book",))}
     assert await wrong_sessions(store, orders) == ["session s1 is lost"]
     team = made_team(World(tmp_path))

@@ -70,7 +70,7 @@ async def _counted(url: str) -> int:
     ("point", "nth"),
     [kill if kill in QUICK else pytest.param(*kill, marks=pytest.mark.slow) for kill in KILLS],
 )
-async def test_state_at_every_step_fits_the_events_after_a_kill(
+async def test_the_state_at_every_step_matches_the_events_after_a_kill(
     tmp_path: Path, point: str, nth: int
 ) -> None:
     database = SqliteDatabase(tmp_path / "state.db")

@@ -76,7 +76,7 @@ async def test_a_process_that_wakes_after_a_takeover_is_refused(
 @pytest.mark.parametrize(
     ("database", "scene", "fault"), marked(STOPS, some(STOPS, 3)), indirect=["database", "scene"]
 )
-async def test_a_process_that_wakes_after_its_lease_is_refused_even_if_nobody_took_over(
+async def test_a_process_that_wakes_after_its_lease_is_refused_without_a_takeover(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     victim = victims.start(scene.job, fault=fault)
@@ -93,7 +93,7 @@ async def test_a_process_that_wakes_after_its_lease_is_refused_even_if_nobody_to
 
 
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
-async def test_a_process_that_wakes_when_all_is_stored_has_nothing_to_be_refused(
+async def test_a_process_that_wakes_after_storing_everything_ends_normally(
     scene: Scene, victims: Nursery, unharmed: Reference
 ) -> None:
     victim = victims.start(scene.job, fault=f"{LAST}:1:stop")
@@ -105,7 +105,7 @@ async def test_a_process_that_wakes_when_all_is_stored_has_nothing_to_be_refused
 
 
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
-async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
+async def test_a_lease_expires_while_its_owner_is_stopped(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     victim = victims.start(scene.job, fault="turn.answer.before_commit:1:stop")
@@ -127,7 +127,7 @@ async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
 @pytest.mark.parametrize(
     "scene", ["relay", pytest.param("streamed", marks=pytest.mark.slow)], indirect=True
 )
-async def test_a_process_that_only_waits_for_its_model_notices_that_its_lease_is_gone(
+async def test_a_process_waiting_for_its_model_notices_a_lost_lease(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     victim = victims.start(scene.job_with(lease_s=6, hang_at="*/1.3.m"))

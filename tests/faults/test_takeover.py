@@ -22,7 +22,7 @@ NAMES = ["s1", "s2", "s3"]
 
 
 @pytest.mark.parametrize("empty_database", ["sqlite", "postgres"], indirect=True)
-async def test_the_sessions_of_a_dead_worker_are_taken_over_when_its_leases_have_run_out(
+async def test_the_sessions_of_a_dead_worker_are_taken_over_after_their_leases(
     empty_database: Database, ledger: Ledger, victims: Nursery, rescuers: Nursery
 ) -> None:
     team = SCENARIOS["relay"].team(World(ledger.folder))

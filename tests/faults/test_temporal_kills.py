@@ -85,7 +85,7 @@ async def finished(store: Store, session_id: str) -> SessionRow:
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_is_replaced_at_once_in_the_middle_of_a_handoff(
+async def test_a_worker_killed_during_a_handoff_is_replaced_at_once(
     postgres_url: str, postgres_store: PostgresStore, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     team = relay_team(tmp_path)
@@ -120,7 +120,7 @@ async def test_a_killed_worker_is_replaced_at_once_in_the_middle_of_a_handoff(
 
 
 @pytest.mark.slow
-async def test_temporal_is_restarted_while_sessions_wait(
+async def test_waiting_sessions_survive_a_restart_of_temporal(
     postgres_store: PostgresStore, tmp_path: Path
 ) -> None:
     async def asks(ctx: CodeContext[Any]) -> str:
@@ -155,7 +155,7 @@ async def test_temporal_is_restarted_while_sessions_wait(
 
 
 @pytest.mark.slow
-async def test_a_cluster_that_lost_all_its_data_gets_the_sessions_in_line_again(
+async def test_a_temporal_cluster_without_its_data_gets_the_sessions_again(
     postgres_store: PostgresStore,
 ) -> None:
     team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))

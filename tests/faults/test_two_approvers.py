@@ -71,7 +71,7 @@ async def told(process: asyncio.subprocess.Process, ids: list[str]) -> dict[str,
 
 
 @pytest.mark.parametrize(("empty_database", "times"), TIMES, indirect=["empty_database"])
-async def test_of_two_who_answer_in_the_same_moment_one_wins_and_the_other_is_told(
+async def test_of_two_simultaneous_answers_one_wins_and_the_other_is_refused(
     empty_database: Database, tmp_path: Path, times: int
 ) -> None:
     meeting = tmp_path / "meeting"

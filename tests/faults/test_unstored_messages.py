@@ -22,7 +22,9 @@ from tests.faults.world import World
     [name if name == "relay" else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS],
     indirect=True,
 )
-async def test_the_session_is_absent_or_empty(scene: Scene, victims: Nursery) -> None:
+async def test_a_session_killed_before_its_first_commit_is_absent_or_empty(
+    scene: Scene, victims: Nursery
+) -> None:
     _, code = victims.run(scene.job, fault="run.begin.before_commit")
     assert code == -signal.SIGKILL
     left = await scene.find()
@@ -36,7 +38,7 @@ async def test_the_session_is_absent_or_empty(scene: Scene, victims: Nursery) ->
 
 
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
-async def test_there_is_nothing_to_resume_and_the_message_can_be_sent_again(
+async def test_an_unstored_message_leaves_nothing_to_resume_and_can_be_sent_again(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     victims.run(scene.job, fault="run.begin.before_commit")
@@ -51,7 +53,7 @@ async def test_there_is_nothing_to_resume_and_the_message_can_be_sent_again(
 
 
 @pytest.mark.parametrize("scene", ["filtered"], indirect=True)
-async def test_a_second_message_that_was_not_stored_leaves_the_first_run_as_it_was(
+async def test_an_unstored_second_message_leaves_the_first_run_unchanged(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
     _, code = victims.run(scene.job, fault="run.begin.before_commit:2")

@@ -91,7 +91,7 @@ STEPS = ["1.1.m", "1.1.h", "1.2.m", "1.2.t0", "1.3.m", "1.3.h", "1.4.m"]
     ["postgres", pytest.param("sqlite", marks=pytest.mark.slow)],
     indirect=True,
 )
-async def test_two_processes_do_every_session_once(
+async def test_two_processes_run_every_session_once(
     empty_database: Database, ledger: Ledger
 ) -> None:
     await prepare(empty_database, ledger)
@@ -120,7 +120,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("empty_database", "number"), ENDS, indirect=["empty_database"])
-async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
+async def test_when_one_of_two_workers_ends_the_other_finishes_everything(
     empty_database: Database, ledger: Ledger, number: signal.Signals
 ) -> None:
     await prepare(empty_database, ledger)
@@ -145,7 +145,7 @@ async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
     ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)],
     indirect=True,
 )
-async def test_a_process_that_slept_beyond_its_leases_does_no_harm_when_it_wakes(
+async def test_a_worker_that_slept_beyond_its_leases_changes_nothing_when_it_wakes(
     empty_database: Database, ledger: Ledger
 ) -> None:
     await prepare(empty_database, ledger)

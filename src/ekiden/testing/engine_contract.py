@@ -56,7 +56,9 @@ class StoppingContract(EngineContractBase):
             assert (row.status, row.outcome) == ("idle", None)
             assert await answered(engine, "still there?") == "here I am"
 
-    async def test_whoever_stops_finishes_what_is_under_way(self, engine: EngineUnderTest) -> None:
+    async def test_stopping_with_drain_finishes_running_sessions(
+        self, engine: EngineUnderTest
+    ) -> None:
         gate, begun = asyncio.Event(), asyncio.Event()
 
         async def code(ctx: CodeContext[Any]) -> str:
@@ -74,7 +76,7 @@ class StoppingContract(EngineContractBase):
         row = await engine.store.get("s")
         assert (row.status, row.outcome, row.owner) == ("idle", "done", None)
 
-    async def test_what_is_given_up_goes_on_after_a_start_and_repeats_no_step(
+    async def test_an_interrupted_session_resumes_after_a_restart_without_repeating_steps(
         self, engine: EngineUnderTest
     ) -> None:
         ran: list[str] = []
@@ -96,9 +98,7 @@ class StoppingContract(EngineContractBase):
         assert ran == ["look"]
         model.assert_done()
 
-    async def test_a_handoff_that_is_not_confirmed_yet_survives(
-        self, engine: EngineUnderTest
-    ) -> None:
+    async def test_an_unconfirmed_handoff_survives_a_restart(self, engine: EngineUnderTest) -> None:
         source = ScriptedModel([transfer("b", reason="an invoice")])
         target = ScriptedModel([hang(), say("b here")])
         team = Agent("a", model=source, handoffs=[Agent("b", model=target)])
@@ -112,7 +112,7 @@ class StoppingContract(EngineContractBase):
         assert len(source.calls) == 1
         target.assert_done()
 
-    async def test_nothing_is_lost_when_an_engine_stops_amid_many_sessions(
+    async def test_stopping_an_engine_with_many_sessions_loses_none(
         self, engine: EngineUnderTest
     ) -> None:
         begun, all_begun = list[str](), asyncio.Event()
@@ -141,7 +141,7 @@ class StoppingContract(EngineContractBase):
             assert await done(engine, name) == "done"
         assert sorted(ended) == names
 
-    async def test_an_asker_and_whoever_it_asked_both_go_on_after_a_start(
+    async def test_an_asking_and_an_asked_session_both_resume_after_a_restart(
         self, engine: EngineUnderTest
     ) -> None:
         begun, gate = asyncio.Event(), asyncio.Event()
@@ -168,7 +168,7 @@ class StoppingContract(EngineContractBase):
 class LineContract(EngineContractBase):
     """The order and the limit of concurrent sessions."""
 
-    async def test_the_more_important_sessions_are_run_first(self, engine: EngineUnderTest) -> None:
+    async def test_sessions_with_a_higher_priority_run_first(self, engine: EngineUnderTest) -> None:
         begun, gate, ran = asyncio.Event(), asyncio.Event(), list[str]()
         await engine.start(_recording_team(ran, begun, gate), concurrency=1)
         await engine.submit("go", "first")
@@ -180,9 +180,7 @@ class LineContract(EngineContractBase):
             assert await outcome(engine, name) == "done"
         assert ran == ["first", "urgent", "high", "normal", "low"]
 
-    async def test_whoever_is_asked_is_as_important_as_who_asks(
-        self, engine: EngineUnderTest
-    ) -> None:
+    async def test_an_asked_session_inherits_the_priority(self, engine: EngineUnderTest) -> None:
         async def pm(ctx: CodeContext[Any]) -> str:
             return str(await ctx.ask("sales", "?"))
 
@@ -195,9 +193,7 @@ class LineContract(EngineContractBase):
         rows = (await engine.store.list()).sessions
         assert [(row.agent, row.priority) for row in rows] == [("sales", 3), ("pm", 3)]
 
-    async def test_no_more_sessions_are_under_way_than_there_are_places(
-        self, engine: EngineUnderTest
-    ) -> None:
+    async def test_the_number_of_running_sessions_is_limited(self, engine: EngineUnderTest) -> None:
         at_work, most = set[str](), list[int]()
 
         async def code(ctx: CodeContext[Any]) -> str:

@@ -57,7 +57,7 @@ async def test_agents_are_listed_and_shown(ekiden: Ekiden) -> None:
         await ekiden.agents.get("a" * 202)
 
 
-async def test_what_agents_do_is_counted(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_sessions_of_agents_are_counted_by_status(ekiden: Ekiden, tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "s.db"), create=False) as store:
         await store.create(NewSession(id="a", agent="会计"))
         await store.create(NewSession(id="b", agent="会计", status="waiting"))
@@ -98,7 +98,7 @@ async def test_deadlocks_are_listed_in_pages(ekiden: Ekiden, tmp_path: Path) -> 
     assert (oldest.victim, rest.next_cursor) == ("a", None)
 
 
-async def test_agents_are_found_by_what_they_can_do(ekiden: Ekiden) -> None:
+async def test_agents_are_matched_by_their_capabilities(ekiden: Ekiden) -> None:
     for asked in (["refunds", "invoices"], ["refunds,invoices"], ["refunds、 invoices ,"]):
         [found] = [each async for each in ekiden.agents.match(asked)]
         assert (found.agent, found.score, found.by) == ("会计", 0.95, "name")
@@ -122,7 +122,7 @@ async def test_agents_are_found_by_what_they_can_do(ekiden: Ekiden) -> None:
             await ekiden.agents.match(**given).page()
 
 
-async def test_who_would_get_a_request_is_told(ekiden: Ekiden) -> None:
+async def test_a_route_preview_names_the_agent_and_the_method(ekiden: Ekiden) -> None:
     found = await ekiden.agents.route("I want a refund", strategy="rule")
     assert (found.agent, found.method, found.strategy) == ("会计", "rule", "rule")
     assert (found.matched_keywords, found.fallback, found.cause) == (("refund",), None, "new")

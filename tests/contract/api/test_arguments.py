@@ -33,21 +33,21 @@ def members() -> Team:
     ],
     ids=["get", "run", "resume"],
 )
-async def test_what_is_no_session_id_is_refused_alike(
+async def test_an_invalid_session_id_is_refused_in_every_call(
     relay: Ekiden, call: Callable[[Ekiden, str], Awaitable[Any]], session_id: str
 ) -> None:
     with pytest.raises(RequestInvalid, match=r"^session_id: "):
         await call(relay, session_id)
 
 
-async def test_a_limit_and_a_cursor_are_refused_alike(ekiden: Ekiden) -> None:
+async def test_an_invalid_limit_or_cursor_is_refused_in_every_list(ekiden: Ekiden) -> None:
     with pytest.raises(RequestInvalid, match=r"^limit: must be at least 1$"):
         await ekiden.sessions.list().page(limit=0)
     with pytest.raises(RequestInvalid, match=r"^cursor: "):
         await ekiden.messages.list().page(cursor="x")
 
 
-async def test_a_name_may_have_a_slash(relay: Ekiden) -> None:
+async def test_a_name_may_contain_a_slash(relay: Ekiden) -> None:
     assert (await relay.agents.get("销售")).name == "销售"
     assert (await relay.agents.get("ps")).name == "ps"
     assert tuple((await relay.handoffs.history("销售").page()).items) == ()

@@ -71,7 +71,7 @@ async def test_records_and_exports_are_filtered(
     assert (manifest["format"], manifest["records"]) == ("ekiden.audit", count)
 
 
-async def test_a_filter_that_cannot_be_asked_for_is_refused(ekiden: Ekiden) -> None:
+async def test_an_invalid_filter_is_refused(ekiden: Ekiden) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"status": "done"},
         {"type": "llm_call"},
@@ -89,7 +89,7 @@ async def test_a_filter_that_cannot_be_asked_for_is_refused(ekiden: Ekiden) -> N
             await ekiden.audit.list().page(cursor=cursor)
 
 
-async def test_a_record_is_found_and_those_of_a_handoff_together(ekiden: Ekiden) -> None:
+async def test_a_record_and_the_records_of_a_handoff_are_found(ekiden: Ekiden) -> None:
     [one] = [each async for each in ekiden.audit.get("s/3.2")]
     assert one.id == "s/3.2"
     several = [each.id async for each in ekiden.audit.get("s.h1")]
@@ -102,7 +102,7 @@ async def test_a_record_is_found_and_those_of_a_handoff_together(ekiden: Ekiden)
         await ekiden.audit.get("x" * 301).page()
 
 
-async def test_an_unbroken_audit_is_verified(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_an_unchanged_audit_is_verified(ekiden: Ekiden, tmp_path: Path) -> None:
     found = await ekiden.audit.verify()
     assert (found.ok, found.broken, found.first, tuple(found.links)) == (True, 0, None, ())
     assert found.sessions == 2
@@ -123,7 +123,7 @@ async def test_an_unbroken_audit_is_verified(ekiden: Ekiden, tmp_path: Path) -> 
         await ekiden.audit.verify(timeout_s=601)
 
 
-async def test_meddling_is_found_out(ekiden: Ekiden, written: Path) -> None:
+async def test_a_changed_audit_fails_verification(ekiden: Ekiden, written: Path) -> None:
     export = "\n".join([line async for line in ekiden.audit.export()])
     execute(written, "UPDATE events SET at_us = at_us + 1 WHERE seq = 3 AND session = 1")
     found = await ekiden.audit.verify()

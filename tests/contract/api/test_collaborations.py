@@ -31,7 +31,7 @@ async def test_agents_negotiate_and_agree(ekiden: Ekiden) -> None:
     assert [each.move for each in agreed.messages][:2] == ["propose", "counter"]
 
 
-async def test_a_request_is_acknowledged_rejected_or_withdrawn(ekiden: Ekiden) -> None:
+async def test_a_collaboration_request_is_accepted_rejected_or_cancelled(ekiden: Ekiden) -> None:
     found = ekiden.collaborations
     first, second, third = [
         await found.request("triage", "orders", "退款 1042", requirements={"by": 5})
@@ -78,7 +78,7 @@ async def test_collaborations_are_listed_by_agent_and_phase(ekiden: Ekiden) -> N
         await found.list(phase=["so"]).page()  # type: ignore[list-item]
 
 
-async def test_what_does_not_fit_is_refused(ekiden: Ekiden) -> None:
+async def test_an_invalid_or_conflicting_request_is_refused(ekiden: Ekiden) -> None:
     found = ekiden.collaborations
     first = await found.propose("triage", "orders", 1, key="k1")
     assert await found.propose("triage", "orders", 1, key="k1") == first

@@ -23,7 +23,7 @@ def events(found: list[Live]) -> list[Event]:
     return [each.event for each in found if isinstance(each, LiveEvent)]
 
 
-async def test_events_come_as_they_happen_and_are_gone_on_with(relay: Ekiden) -> None:
+async def test_events_are_streamed_live_and_a_subscription_resumes(relay: Ekiden) -> None:
     async with asyncio.timeout(60), relay.events.subscribe(sessions=["a"]) as live:
         assert isinstance(await anext(live), Position)
         await relay.runs.run("hi", session_id="b")
@@ -47,7 +47,7 @@ async def test_events_come_as_they_happen_and_are_gone_on_with(relay: Ekiden) ->
     ]
 
 
-async def test_events_are_chosen_by_what_they_are(relay: Ekiden) -> None:
+async def test_events_are_filtered_by_type_and_session(relay: Ekiden) -> None:
     await relay.runs.run("hi", session_id="a")
     run = await relay.runs.run("refund please", session_id="b")
     await relay.inbox.answer(run.questions[0], "reject")
@@ -64,7 +64,7 @@ async def test_events_are_chosen_by_what_they_are(relay: Ekiden) -> None:
     assert events(await told(relay, sessions=["c"])) == []
 
 
-async def test_a_subscription_that_makes_no_sense_is_refused(relay: Ekiden) -> None:
+async def test_an_invalid_subscription_is_refused(relay: Ekiden) -> None:
     with pytest.raises(UserError, match="not the id of an event"):
         async with relay.events.subscribe(after="nonsense") as live:
             await anext(live)

@@ -92,7 +92,9 @@ async def say(folder: Path, session: str) -> None:
         await Runner.run(team, "我要退款", session=Session(session, store=store))
 
 
-async def test_a_session_is_handed_over_and_the_answer_told(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_starting_a_handoff_returns_the_targets_answer(
+    ekiden: Ekiden, tmp_path: Path
+) -> None:
     await say(tmp_path, "s")
     end = await ekiden.handoffs.start("s", "billing", reason="要钱", summary="x", context={"n": 1})
     assert (end.status, end.agent, end.outcome) == ("completed", "billing", "done")
@@ -122,7 +124,7 @@ async def test_the_turns_of_the_target_can_be_limited(ekiden: Ekiden, tmp_path: 
     assert end.problem.code == "run.out_of_budget"
 
 
-async def test_it_is_not_waited_for_longer_than_said_for_a_target_that_works(
+async def test_starting_a_handoff_does_not_wait_longer_than_requested(
     relay: Ekiden, slow: Slow
 ) -> None:
     await relay.runs.run("hi", session_id="s")
@@ -138,7 +140,7 @@ async def test_it_is_not_waited_for_longer_than_said_for_a_target_that_works(
 
 
 @pytest.mark.parametrize("target", ["slow", "mute"])
-async def test_a_target_that_works_can_be_stopped_while_it_is_waited_for(
+async def test_a_working_target_can_be_cancelled_while_the_caller_waits(
     relay: Ekiden, slow: Slow, target: str
 ) -> None:
     await relay.runs.run("hi", session_id="s")
@@ -155,7 +157,7 @@ async def test_a_target_that_works_can_be_stopped_while_it_is_waited_for(
     assert (end.target, end.standing, end.error) == (target, "idle", None)
 
 
-async def test_nobody_who_runs_a_session_is_asked_for_an_unknown_agent(
+async def test_a_handoff_to_an_unknown_agent_does_not_interrupt_the_running_session(
     relay: Ekiden, tmp_path: Path
 ) -> None:
     await relay.runs.run("hi", session_id="s")
@@ -174,7 +176,7 @@ async def test_nobody_who_runs_a_session_is_asked_for_an_unknown_agent(
     assert (await relay.handoffs.get(told.value.handoff_id or "")).code == "AGENT_NOT_FOUND"
 
 
-async def test_whoever_runs_a_session_is_not_waited_for_longer_than_said(
+async def test_a_handoff_of_a_running_session_does_not_wait_longer_than_requested(
     relay: Ekiden, slow: Slow, tmp_path: Path
 ) -> None:
     await relay.runs.run("hi", session_id="s")
@@ -198,7 +200,7 @@ async def test_whoever_runs_a_session_is_not_waited_for_longer_than_said(
             assert (await relay.handoffs.cancel(made.id, wait_s=0.05)).status == "transferring"
 
 
-async def test_what_is_only_asked_for_is_withdrawn(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_a_requested_handoff_can_be_withdrawn(ekiden: Ekiden, tmp_path: Path) -> None:
     await say(tmp_path, "s")
     wanted = Asked(id="s.hrq_1", to="billing", by=Actor(kind="person", name="anna"), due_us=2**60)
     async with open_store(str(tmp_path / "s.db"), create=False) as store:
@@ -213,7 +215,7 @@ async def test_what_is_only_asked_for_is_withdrawn(ekiden: Ekiden, tmp_path: Pat
     assert (await ekiden.handoffs.cancel("s.hrq_1")).error == undone.error
 
 
-async def test_what_is_settled_cannot_be_cancelled(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_a_settled_handoff_cannot_be_cancelled(ekiden: Ekiden, tmp_path: Path) -> None:
     await say(tmp_path, "s")
     end = await ekiden.handoffs.start("s", "billing")
     with pytest.raises(HandoffSettled, match="is settled") as told:
@@ -226,7 +228,7 @@ async def test_what_is_settled_cannot_be_cancelled(ekiden: Ekiden, tmp_path: Pat
             await ekiden.handoffs.get(unknown)
 
 
-async def test_a_task_is_handed_from_agent_to_agent(ekiden: Ekiden) -> None:
+async def test_initiating_a_handoff_passes_a_task_between_agents(ekiden: Ekiden) -> None:
     made = await ekiden.handoffs.initiate(
         "triage",
         "billing",
@@ -268,7 +270,7 @@ async def test_a_task_is_handed_from_agent_to_agent(ekiden: Ekiden) -> None:
         await ekiden.handoffs.initiate("triage", "billing", "ticket-9", task_state={"user:x": 1})
 
 
-async def test_a_task_is_handed_over_on_the_terms_of_whoever_asks(ekiden: Ekiden) -> None:
+async def test_initiating_a_handoff_accepts_options_of_the_caller(ekiden: Ekiden) -> None:
     async def asked(task: str, **terms: Any) -> str | None:
         made = await ekiden.handoffs.initiate("triage", "billing", task, **terms)
         return None if made.error is None else made.error.code
@@ -302,7 +304,7 @@ async def test_a_task_is_handed_over_on_the_terms_of_whoever_asks(ekiden: Ekiden
         await ekiden.sessions.get("ticket-6")
 
 
-async def test_handoffs_are_found_by_what_they_are(ekiden: Ekiden) -> None:
+async def test_handoffs_are_listed_with_filters(ekiden: Ekiden) -> None:
     for number in range(3):
         await ekiden.handoffs.initiate("triage", "billing", f"t{number}")
     await ekiden.handoffs.initiate("triage", "closed", "t3")
@@ -331,7 +333,7 @@ async def test_handoffs_are_found_by_what_they_are(ekiden: Ekiden) -> None:
         await ekiden.handoffs.get("no id")
 
 
-async def test_a_person_answers_what_was_handed_to_people(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_a_person_answers_a_handoff_to_people(ekiden: Ekiden, tmp_path: Path) -> None:
     await say(tmp_path, "s")
     with pytest.raises(SessionError, match="does not wait for a person"):
         await ekiden.handoffs.answer("s", "hello")
@@ -350,7 +352,7 @@ async def test_a_person_answers_what_was_handed_to_people(ekiden: Ekiden, tmp_pa
 
 
 @pytest.mark.parametrize(("limits", "outcome"), [({"max_turns": 1}, "out_of_budget"), ({}, "done")])
-async def test_after_the_answer_of_a_person_the_run_goes_on_within_the_limits(
+async def test_after_a_persons_answer_the_run_continues_within_its_limits(
     ekiden: Ekiden, tmp_path: Path, limits: Any, outcome: str
 ) -> None:
     await say(tmp_path, "s")

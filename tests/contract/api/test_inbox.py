@@ -34,7 +34,7 @@ async def confirm(folder: Path, name: str, **fields: Any) -> None:
     await ask(folder, name, **(given | fields))
 
 
-async def test_items_are_found_by_what_they_are(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_inbox_items_are_listed_with_filters(ekiden: Ekiden, tmp_path: Path) -> None:
     chain = (EscalationStep(role="boss", after_s=1e6),)
     await ask(tmp_path, "q1", assignee="安娜", context={"客户": [1, None]}, chain=chain)
     await confirm(tmp_path, "c1", priority=4, role="经理", session_id="s-1")
@@ -67,7 +67,7 @@ async def test_items_are_found_by_what_they_are(ekiden: Ekiden, tmp_path: Path) 
         await ekiden.inbox.list(**{"status": "so"}).page()  # type: ignore[arg-type]
 
 
-async def test_a_question_is_answered_once(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_an_inbox_item_is_answered_once(ekiden: Ekiden, tmp_path: Path) -> None:
     await ask(tmp_path, "q1")
     for given, error in (
         ({}, InboxAnswerInvalid),
@@ -91,7 +91,9 @@ async def test_a_question_is_answered_once(ekiden: Ekiden, tmp_path: Path) -> No
         await ekiden.inbox.answer("none", "yes")
 
 
-async def test_an_answer_may_be_for_the_item_as_it_was_seen(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_an_answer_with_a_stale_expected_version_is_refused(
+    ekiden: Ekiden, tmp_path: Path
+) -> None:
     await ask(tmp_path, "q1")
     seen = await ekiden.inbox.get("q1")
     changed = await ekiden.inbox.assign("q1", "安娜")
@@ -105,7 +107,7 @@ async def test_an_answer_may_be_for_the_item_as_it_was_seen(ekiden: Ekiden, tmp_
         await ekiden.inbox.answer("q1", "yes", expected_version=changed.version)
 
 
-async def test_edited_arguments_have_to_be_meant(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_edited_arguments_must_be_confirmed(ekiden: Ekiden, tmp_path: Path) -> None:
     await confirm(tmp_path, "c1")
     with pytest.raises(InboxAnswerInvalid):
         await ekiden.inbox.answer("c1", "yes", arguments={"amount": 7})
@@ -114,7 +116,7 @@ async def test_edited_arguments_have_to_be_meant(ekiden: Ekiden, tmp_path: Path)
     assert done.answer.arguments == '{"amount":7}'
 
 
-async def test_all_that_ask_the_same_are_answered_at_once(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_identical_inbox_items_are_answered_together(ekiden: Ekiden, tmp_path: Path) -> None:
     for name in ("c1", "c2", "c3"):
         await confirm(tmp_path, name)
     await confirm(tmp_path, "c4", arguments='{"amount": 6}')
@@ -127,7 +129,9 @@ async def test_all_that_ask_the_same_are_answered_at_once(ekiden: Ekiden, tmp_pa
         await ekiden.inbox.answer_identical("c2", "no")
 
 
-async def test_a_question_is_assigned_snoozed_and_withdrawn(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_an_inbox_item_is_assigned_snoozed_and_cancelled(
+    ekiden: Ekiden, tmp_path: Path
+) -> None:
     await ask(tmp_path, "q1")
     assert (await ekiden.inbox.assign("q1", "安娜", by="ada")).assignee == "安娜"
     assert (await ekiden.inbox.assign("q1", None)).assignee is None

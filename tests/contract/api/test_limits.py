@@ -44,7 +44,7 @@ def members() -> Team:
         ("max_seconds", 1e-6, 60),
     ],
 )
-async def test_each_limit_can_be_given_tells_its_figures_and_is_raised(
+async def test_each_limit_reports_its_figures_and_can_be_raised(
     relay: Ekiden, option: str, value: float, higher: float
 ) -> None:
     name = option.removeprefix("max_")
@@ -67,7 +67,7 @@ async def test_each_limit_can_be_given_tells_its_figures_and_is_raised(
         await relay.runs.run("hello", **{option: 0})
 
 
-async def test_who_resumes_a_run_without_limits_gives_it_those_of_the_settings(
+async def test_resuming_without_limits_uses_those_of_the_settings(
     relay: Ekiden,
 ) -> None:
     run = await relay.runs.run("hello", session_id="a", max_tokens=30)

@@ -15,7 +15,7 @@ from ekiden.core.errors.server import RequestInvalid
 KEYS = ["a", "a/b", "颜色", "?&#%", "..", "日本 語", "📦"]
 
 
-async def test_every_key_is_stored_read_listed_and_forgotten(ekiden: Ekiden) -> None:
+async def test_memories_are_stored_read_listed_and_forgotten_by_key(ekiden: Ekiden) -> None:
     for key in KEYS:
         stored = await ekiden.memory.store(f"about {key}", key=key, user="ann")
         assert to_json(stored) == {"key": key, "stored": True}
@@ -31,7 +31,7 @@ async def test_every_key_is_stored_read_listed_and_forgotten(ekiden: Ekiden) -> 
             await ekiden.memory.forget(each.key, user="ann")
 
 
-async def test_a_list_goes_on_after_any_key(ekiden: Ekiden) -> None:
+async def test_a_list_continues_after_any_key(ekiden: Ekiden) -> None:
     for number in range(59):
         await ekiden.memory.store("x", key=f"k{number:03}", user="ann")
     found = ekiden.memory.list(user="ann")
@@ -43,7 +43,7 @@ async def test_a_list_goes_on_after_any_key(ekiden: Ekiden) -> None:
     assert (await found.page(cursor="z" * 512)).items in ((), [])
 
 
-async def test_a_key_is_made_from_the_content_and_what_is_there_is_replaced(
+async def test_a_key_is_derived_from_the_content_and_replaces_an_existing_memory(
     ekiden: Ekiden,
 ) -> None:
     made = await ekiden.memory.store("她喜欢蓝色。", metadata={"tags": ["colour"]}, user="ann")
@@ -69,7 +69,7 @@ async def test_memories_are_found_by_words_and_by_meaning(ekiden: Ekiden) -> Non
     assert not (await ekiden.memory.search("blue", shared=True)).items
 
 
-async def test_users_and_the_app_remember_apart(ekiden: Ekiden) -> None:
+async def test_memories_of_users_and_of_the_app_are_separate(ekiden: Ekiden) -> None:
     await ekiden.memory.store("hers", key="k", user="ann")
     await ekiden.memory.store("everybody's", key="k", shared=True)
     assert (await ekiden.memory.get("k", shared=True)).content == "everybody's"
@@ -81,7 +81,9 @@ async def test_users_and_the_app_remember_apart(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.parametrize("whose", [{}, {"user": "ann", "shared": True}, {"user": ""}])
-async def test_whose_memory_it_is_must_be_said(ekiden: Ekiden, whose: dict[str, Any]) -> None:
+async def test_a_memory_call_must_name_the_user_or_be_shared(
+    ekiden: Ekiden, whose: dict[str, Any]
+) -> None:
     memory = ekiden.memory
     for asked in (
         lambda: memory.list(**whose).page(),
@@ -97,7 +99,7 @@ async def test_whose_memory_it_is_must_be_said(ekiden: Ekiden, whose: dict[str, 
             await asked()
 
 
-async def test_nonsense_is_refused(ekiden: Ekiden) -> None:
+async def test_invalid_memory_arguments_are_refused(ekiden: Ekiden) -> None:
     memory = ekiden.memory
     for content, key in (("", None), ("x" * 70_000, None), ("x", " "), ("x", "\n")):
         with pytest.raises(RequestInvalid):
@@ -113,5 +115,5 @@ async def test_nonsense_is_refused(ekiden: Ekiden) -> None:
     assert [each async for each in memory.list(user="ann")] == []
 
 
-async def test_back_ends_are_told_what_waits_for_them(ekiden: Ekiden) -> None:
+async def test_sync_without_a_back_end_returns_an_empty_list(ekiden: Ekiden) -> None:
     assert to_json(await ekiden.memory.sync()) == {"items": [], "next_cursor": None}

@@ -31,9 +31,7 @@ async def put(folder: Path) -> None:
         await store.settle_messages([MessageSettle(key="m2", state="dead")])
 
 
-async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(
-    ekiden: Ekiden, tmp_path: Path
-) -> None:
+async def test_messages_are_listed_by_agent_and_state(ekiden: Ekiden, tmp_path: Path) -> None:
     await put(tmp_path)
     filters: list[tuple[dict[str, Any], list[str]]] = [
         ({}, ["m0", "m1", "m2"]),
@@ -60,7 +58,7 @@ async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(
         await ekiden.messages.list(**{"state": "so"}).page()  # type: ignore[arg-type]
 
 
-async def test_dead_messages_are_delivered_again(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_dead_messages_are_requeued(ekiden: Ekiden, tmp_path: Path) -> None:
     await put(tmp_path)
     with pytest.raises(MessageNotFound, match="none"):
         await ekiden.messages.requeue(["m2", "none"])
@@ -72,7 +70,7 @@ async def test_dead_messages_are_delivered_again(ekiden: Ekiden, tmp_path: Path)
             await ekiden.messages.requeue(ids)
 
 
-async def test_an_agent_is_told_something(ekiden: Ekiden) -> None:
+async def test_a_message_is_sent_to_an_agent(ekiden: Ekiden) -> None:
     sent = await ekiden.messages.send(
         "triage", type="notify", subject="退款?", payload={"订单": 7}, priority="high"
     )
@@ -88,7 +86,7 @@ async def test_an_agent_is_told_something(ekiden: Ekiden) -> None:
     assert sorted(related) == sorted([message.id, asked.message.id])
 
 
-async def test_what_cannot_be_sent_is_refused_and_nothing_is_stored(ekiden: Ekiden) -> None:
+async def test_an_invalid_message_is_refused_and_not_stored(ekiden: Ekiden) -> None:
     with pytest.raises(UnknownAgent):
         await ekiden.messages.send("ghost")
     with pytest.raises(UserError):

@@ -30,7 +30,7 @@ async def work(folder: Path, session: str) -> None:
         await Runner.run(team, "do both", session=Session(session, store=store))
 
 
-async def test_a_request_is_split_without_running_it(ekiden: Ekiden) -> None:
+async def test_a_plan_preview_does_not_run_the_request(ekiden: Ekiden) -> None:
     found = await ekiden.plans.preview("do both", agent="boss")
     assert (found.method, found.supervisor, found.model) == ("own", "boss", None)
     assert [(each.task_id, each.agent) for each in found.tasks] == [
@@ -50,7 +50,7 @@ async def test_a_request_is_split_without_running_it(ekiden: Ekiden) -> None:
             await ekiden.plans.preview(**given)
 
 
-async def test_a_plan_tells_how_far_it_came(ekiden: Ekiden, begin: Begin, tmp_path: Path) -> None:
+async def test_a_plan_shows_its_progress(ekiden: Ekiden, begin: Begin, tmp_path: Path) -> None:
     await work(tmp_path, "p")
     plan = await ekiden.plans.get("p")
     assert (plan.phase, plan.user_input, plan.session_id) == ("completed", "do both", "p")
@@ -73,7 +73,7 @@ async def test_a_plan_tells_how_far_it_came(ekiden: Ekiden, begin: Begin, tmp_pa
         await ekiden.plans.get("a b")
 
 
-async def test_tasks_are_listed_over_all_sessions(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_tasks_are_listed_across_sessions(ekiden: Ekiden, tmp_path: Path) -> None:
     for name in ("p1", "p2", "p1"):
         await work(tmp_path, name)
     listed = [each async for each in ekiden.plans.tasks()]

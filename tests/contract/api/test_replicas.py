@@ -20,13 +20,13 @@ def project(tmp_path: Path) -> None:
     (tmp_path / ".ekiden" / "settings.json").write_text(json.dumps({"mirror": mirror}))
 
 
-async def test_a_replica_that_was_never_fed_is_told(project: None, ekiden: Ekiden) -> None:
+async def test_a_replica_without_data_reports_so(project: None, ekiden: Ekiden) -> None:
     found = await ekiden.mirror.status()
     assert "12" in found.name
     assert (found.fed, found.sent, found.waiting, found.problem) == (False, 0, 0, None)
     assert (found.up_to_date, found.set_aside, tuple(found.aside)) == (True, 0, ())
 
 
-async def test_without_a_replica_the_way_to_one_is_told(ekiden: Ekiden) -> None:
+async def test_without_a_replica_the_error_names_the_setting(ekiden: Ekiden) -> None:
     with pytest.raises(NotServed, match="ekiden config set mirror"):
         await ekiden.mirror.status()

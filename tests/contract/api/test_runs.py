@@ -28,7 +28,7 @@ def numbers(shown: list[Shown]) -> list[int]:
     return [each.seq for each in shown if isinstance(each, Event)]
 
 
-async def test_a_run_is_waited_for(relay: Ekiden) -> None:
+async def test_run_waits_for_the_end_of_a_run(relay: Ekiden) -> None:
     run = await relay.runs.run(
         "hello there",
         session_id="a",
@@ -52,7 +52,9 @@ async def test_a_run_is_waited_for(relay: Ekiden) -> None:
     assert last == items
 
 
-async def test_a_run_goes_on_when_nobody_waits(relay: Ekiden, tmp_path: Path) -> None:
+async def test_a_started_run_continues_without_a_waiting_caller(
+    relay: Ekiden, tmp_path: Path
+) -> None:
     run = await relay.runs.start("hold:go on", session_id="a")
     assert (run.run_id, run.is_active, run.output) == ("a:1", True, None)
     assert (await relay.runs.get("a:1", wait_s=0.01)).is_active
@@ -70,7 +72,7 @@ async def test_a_run_goes_on_when_nobody_waits(relay: Ekiden, tmp_path: Path) ->
     assert [each async for each in relay.runs.list(status="waiting")] == []
 
 
-async def test_a_run_of_others_is_waited_for_without_a_team(relay: Ekiden, tmp_path: Path) -> None:
+async def test_a_run_can_be_waited_for_without_a_team(relay: Ekiden, tmp_path: Path) -> None:
     await relay.runs.start("hold:go on", session_id="a")
     async with Ekiden.open(str(tmp_path / "s.db")) as reader, asyncio.timeout(60):
         assert (await reader.runs.get("a:1", wait_s=0.01)).is_active
@@ -94,7 +96,7 @@ async def test_a_run_of_others_is_waited_for_without_a_team(relay: Ekiden, tmp_p
             await reader.runs.cancel("a:1")
 
 
-async def test_a_run_is_watched_while_it_happens(relay: Ekiden) -> None:
+async def test_a_run_is_streamed_while_it_happens(relay: Ekiden) -> None:
     shown = await read(relay.runs.stream("hello there", session_id="a"))
     assert shown[0] == RunStarted(run_id="a:1", session_id="a")
     assert shown[-1] == await relay.runs.get("a:1")
@@ -106,7 +108,7 @@ async def test_a_run_is_watched_while_it_happens(relay: Ekiden) -> None:
     assert numbers(await read(relay.runs.follow("a:1", after=3))) == numbers(shown)[3:]
 
 
-async def test_a_run_is_watched_through_what_people_decide(relay: Ekiden) -> None:
+async def test_a_stream_continues_after_a_persons_decision(relay: Ekiden) -> None:
     shown = await read(relay.runs.stream("refund please", session_id="a"))
     run = shown[-1]
     assert isinstance(run, Run)
@@ -121,14 +123,14 @@ async def test_a_run_is_watched_through_what_people_decide(relay: Ekiden) -> Non
     assert numbers(found)[0] == numbers(shown)[-1] + 1
 
 
-async def test_who_stops_to_watch_does_not_stop_the_run(relay: Ekiden, tmp_path: Path) -> None:
+async def test_closing_a_stream_does_not_stop_the_run(relay: Ekiden, tmp_path: Path) -> None:
     async with relay.runs.stream("hold:go on", session_id="a") as shown:
         assert await anext(shown) == RunStarted(run_id="a:1", session_id="a")
     (tmp_path / "go").touch()
     assert (await relay.runs.wait("a:1")).status == "done"
 
 
-async def test_a_run_is_stopped_and_resumed(relay: Ekiden, tmp_path: Path) -> None:
+async def test_a_run_is_cancelled_and_resumed(relay: Ekiden, tmp_path: Path) -> None:
     await relay.runs.start("hold:go on", session_id="a")
     stopped = await relay.runs.cancel("a:1")
     assert (stopped.status, stopped.outcome) == ("stopped", None)
@@ -148,7 +150,7 @@ async def test_a_run_is_stopped_and_resumed(relay: Ekiden, tmp_path: Path) -> No
         await relay.runs.resume("a")
 
 
-async def test_a_budget_has_an_end(relay: Ekiden) -> None:
+async def test_a_run_ends_when_a_limit_is_reached(relay: Ekiden) -> None:
     run = await relay.runs.run("hello", session_id="a", max_turns=1)
     assert (run.status, run.outcome, run.output) == ("out_of_budget", "out_of_budget", None)
     resumed = await relay.runs.resume("a", max_turns=5)
@@ -158,7 +160,7 @@ async def test_a_budget_has_an_end(relay: Ekiden) -> None:
     assert (await relay.runs.resume_and_wait("b", max_turns=5)).output == "you said: again"
 
 
-async def test_a_session_is_watched_run_after_run(relay: Ekiden) -> None:
+async def test_a_session_is_followed_across_runs(relay: Ekiden) -> None:
     await relay.runs.run("one", session_id="a")
     async with relay.runs.follow_session("a", after=2) as shown:
         await relay.runs.run("two", session_id="a")
@@ -171,7 +173,7 @@ async def test_a_session_is_watched_run_after_run(relay: Ekiden) -> None:
     assert [each.seq for each in found] == list(range(3, len(found) + 3))
 
 
-async def test_what_is_not_there_is_told(relay: Ekiden) -> None:
+async def test_an_unknown_run_session_or_agent_is_reported(relay: Ekiden) -> None:
     await relay.runs.run("hi", session_id="a")
     for asked in (
         relay.runs.get("a:2"),
@@ -209,13 +211,13 @@ async def test_what_is_not_there_is_told(relay: Ekiden) -> None:
         {"timeout_s": 0},
     ],
 )
-async def test_what_cannot_be_meant_is_refused(relay: Ekiden, given: dict[str, Any]) -> None:
+async def test_an_invalid_run_request_is_refused(relay: Ekiden, given: dict[str, Any]) -> None:
     with pytest.raises(RequestInvalid):
         await relay.runs.run(**{"input": "hi", **given})
     assert [each async for each in relay.runs.list()] == []
 
 
-async def test_an_option_that_there_is_not_is_a_mistake(relay: Ekiden) -> None:
+async def test_an_unknown_option_is_a_type_error(relay: Ekiden) -> None:
     with pytest.raises(TypeError):
         await relay.runs.start("hi", **{"speed": 3})  # type: ignore[misc]
     with pytest.raises(RequestInvalid):

@@ -62,7 +62,7 @@ async def test_sessions_are_filtered(ekiden: Ekiden, filters: dict[str, Any], co
     assert len([each async for each in ekiden.sessions.list(**filters)]) == count
 
 
-async def test_what_cannot_be_listed_is_refused(ekiden: Ekiden) -> None:
+async def test_an_invalid_session_filter_is_refused(ekiden: Ekiden) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"state": ["asleep"]},
         {"outcome": "good"},
@@ -102,7 +102,7 @@ async def test_a_session_is_shown_with_its_conversation(ekiden: Ekiden) -> None:
     assert to_json(chain).keys() == {"session_id", "chain", "handoffs"}
 
 
-async def test_a_session_that_is_not_there_is_told(ekiden: Ekiden) -> None:
+async def test_an_unknown_session_is_reported(ekiden: Ekiden) -> None:
     calls: list[Any] = [
         lambda name: ekiden.sessions.get(name),
         lambda name: ekiden.sessions.events(name).page(),
@@ -120,7 +120,7 @@ async def test_a_session_that_is_not_there_is_told(ekiden: Ekiden) -> None:
             await call("客")
 
 
-async def test_what_was_said_is_found(ekiden: Ekiden) -> None:
+async def test_conversations_are_searched_by_text(ekiden: Ekiden) -> None:
     found = [each async for each in ekiden.sessions.search("hello")]
     assert {each.session_id for each in found} == {"s", "t"}
     assert {(each.where, each.agent, each.excerpt) for each in found} == {
@@ -134,7 +134,7 @@ async def test_what_was_said_is_found(ekiden: Ekiden) -> None:
             await ekiden.sessions.search("hello", **options).page()
 
 
-async def test_a_session_is_branched_off(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_a_session_is_forked(ekiden: Ekiden, tmp_path: Path) -> None:
     made = await ekiden.sessions.fork("s")
     whole = await ekiden.sessions.get("s")
     assert (made.forked_from, made.forked_at, made.unfinished) == ("s", whole.events, False)
@@ -156,7 +156,7 @@ async def test_a_session_is_branched_off(ekiden: Ekiden, tmp_path: Path) -> None
         await ekiden.sessions.fork("empty")
 
 
-async def test_a_session_is_taken_back(ekiden: Ekiden) -> None:
+async def test_a_session_is_rewound(ekiden: Ekiden) -> None:
     done = await ekiden.sessions.rewind("s", 1)
     assert (done.session_id, done.to_seq, done.agent) == ("s", 1, "clerk")
     assert done.undone
@@ -207,7 +207,7 @@ async def test_old_sessions_are_pruned(ekiden: Ekiden) -> None:
             await ekiden.sessions.prune(**options)
 
 
-async def test_pages_that_cannot_be_are_refused(ekiden: Ekiden) -> None:
+async def test_an_invalid_limit_or_cursor_of_a_page_is_refused(ekiden: Ekiden) -> None:
     for limit in (0, -1, 5000):
         with pytest.raises(RequestInvalid):
             await ekiden.sessions.list().page(limit=limit)

@@ -39,7 +39,7 @@ async def test_settings_are_listed_in_one_page_without_secrets(ekiden: Ekiden) -
     assert SECRET not in repr(found)
 
 
-async def test_one_setting_is_told(ekiden: Ekiden) -> None:
+async def test_a_setting_is_returned_by_its_key(ekiden: Ekiden) -> None:
     found = {each.key: each async for each in ekiden.settings.list()}
     for key in ("app", "agents.routing.strategy", "mcpServers.web.eu"):
         assert await ekiden.settings.get(key) == found[key]
@@ -50,7 +50,7 @@ async def test_one_setting_is_told(ekiden: Ekiden) -> None:
         await ekiden.settings.get("x" * 301)
 
 
-async def test_only_the_main_tenant_sees_settings(tmp_path: Path) -> None:
+async def test_only_the_main_tenant_can_read_settings(tmp_path: Path) -> None:
     settings = LocalSettings(load_settings(tmp_path), tenant="other")
     with pytest.raises(NotServed, match="only the operator of the server"):
         await settings.get("app")
@@ -58,6 +58,6 @@ async def test_only_the_main_tenant_sees_settings(tmp_path: Path) -> None:
         await settings.list().page()
 
 
-async def test_who_sits_at_the_machine_can_see_secrets(tmp_path: Path) -> None:
+async def test_a_local_user_can_see_secrets(tmp_path: Path) -> None:
     settings = LocalSettings(load_settings(tmp_path), shows_secrets=True)
     assert SECRET in repr(await settings.get("mcpServers.web.eu"))

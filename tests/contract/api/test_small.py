@@ -39,7 +39,9 @@ async def test_keys_are_made_listed_and_revoked(ekiden: Ekiden) -> None:
         await ekiden.keys.create("x", scopes=[])
 
 
-async def test_workers_are_listed_and_whom_nobody_runs(ekiden: Ekiden, tmp_path: Path) -> None:
+async def test_workers_are_listed_with_the_agents_no_worker_serves(
+    ekiden: Ekiden, tmp_path: Path
+) -> None:
     async with open_store(str(tmp_path / "s.db")) as store:
         entry = {
             "owner": "far-1-a", "host": "far", "pid": 1, "version": "0.1.0", "engine": "worker",
@@ -62,7 +64,7 @@ async def test_workers_are_listed_and_whom_nobody_runs(ekiden: Ekiden, tmp_path:
     assert (left.agent, left.sessions, tuple(left.needs)) == ("painter", 1, ("gpu",))
 
 
-async def test_costs_of_nothing(ekiden: Ekiden) -> None:
+async def test_costs_without_calls_are_zero(ekiden: Ekiden) -> None:
     found = await ekiden.costs.get(by=["day"], since="7d")
     assert (tuple(found.by), tuple(found.lines), found.total.requests) == (("day",), (), 0)
     assert tuple((await ekiden.costs.get()).by) == ("agent", "model")

@@ -33,7 +33,7 @@ async def test_variables_of_a_session_are_changed_and_shown(ekiden: Ekiden, begi
     assert gone.version == changed.version + 1
 
 
-async def test_what_somebody_else_changed_stays(ekiden: Ekiden, begin: Begin) -> None:
+async def test_a_change_based_on_a_stale_version_is_refused(ekiden: Ekiden, begin: Begin) -> None:
     await begin("s")
     state = ekiden.state
     first = await state.update_session("s", {"a": 1}, expected_version=0)
@@ -46,7 +46,7 @@ async def test_what_somebody_else_changed_stays(ekiden: Ekiden, begin: Begin) ->
     assert again.version == first.version + 1
 
 
-async def test_variables_of_users_have_versions_of_their_own(ekiden: Ekiden) -> None:
+async def test_user_variables_are_versioned_separately(ekiden: Ekiden) -> None:
     state = ekiden.state
     nothing = await state.user(USER)
     assert to_json(nothing) == {"user": USER, "variables": {}}
@@ -67,7 +67,7 @@ async def test_variables_of_users_have_versions_of_their_own(ekiden: Ekiden) -> 
     assert set((await state.user(USER)).variables) == {"语言"}
 
 
-async def test_only_the_own_app_has_variables(ekiden: Ekiden) -> None:
+async def test_only_variables_of_the_own_app_can_be_read_and_changed(ekiden: Ekiden) -> None:
     state = ekiden.state
     changed = await state.update_app("ekiden", {"open": True})
     assert to_json(changed) == {"app": "ekiden", "versions": {"open": 1}}
@@ -96,7 +96,9 @@ SENSELESS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("change", SENSELESS)
-async def test_nonsense_is_refused(ekiden: Ekiden, begin: Begin, change: dict[str, Any]) -> None:
+async def test_an_invalid_change_is_refused(
+    ekiden: Ekiden, begin: Begin, change: dict[str, Any]
+) -> None:
     await begin("s")
     state = ekiden.state
     for update in (
@@ -109,7 +111,7 @@ async def test_nonsense_is_refused(ekiden: Ekiden, begin: Begin, change: dict[st
     assert (await state.session("s")).variables == {}
 
 
-async def test_what_cannot_be_stored_is_refused(ekiden: Ekiden, begin: Begin) -> None:
+async def test_a_change_that_cannot_be_stored_is_refused(ekiden: Ekiden, begin: Begin) -> None:
     await begin("s")
     state = ekiden.state
     with pytest.raises(UserError):

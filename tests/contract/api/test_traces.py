@@ -65,7 +65,7 @@ async def test_a_trace_is_exported_for_other_programs(ekiden: Ekiden) -> None:
     assert [each["object"] for each in openai.data] == ["trace"] + ["trace.span"] * 5
 
 
-async def test_what_cannot_be_traced_is_refused(ekiden: Ekiden) -> None:
+async def test_an_unknown_session_or_invalid_page_of_a_trace_is_refused(ekiden: Ekiden) -> None:
     calls: list[Any] = [
         lambda name: ekiden.traces.get(name),
         lambda name: ekiden.traces.openai(name),

@@ -153,7 +153,7 @@ async def test_the_feed_is_read_in_the_order_of_its_index(
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1", "1.2", "1.2.3\n", "1.-2.3", "١.2.3", "1.2." * 9])
-async def test_a_malformed_cursor_of_the_feed_is_the_callers_error(
+async def test_an_invalid_cursor_of_the_feed_is_refused(
     postgres_store: PostgresStore, cursor: str
 ) -> None:
     with pytest.raises(UserError, match="not a cursor of the feed"):

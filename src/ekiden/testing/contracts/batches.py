@@ -137,12 +137,12 @@ class BatchContract(StoreContractBase):
         assert (await other.get("new")).seq == 2
         assert [each.event_id for each in await other.events("")] == ["/1"]
 
-    async def test_an_empty_batch_is_nothing(self, store: Store) -> None:
+    async def test_an_empty_batch_changes_nothing(self, store: Store) -> None:
         written = await store.write(Batch())
         assert (list(written.receipts), list(written.settled)) == ([], [])
         assert (await store.info())["events"] == 0
 
-    async def test_a_batch_tells_what_became_of_each_part(self, store: Store) -> None:
+    async def test_a_batch_returns_the_result_of_each_part(self, store: Store) -> None:
         first = await store.write(Batch(messages=[message(1, key="k"), message(1, dedup_key="d")]))
         again = await store.write(
             Batch(
@@ -159,7 +159,7 @@ class BatchContract(StoreContractBase):
         assert [each.id for each in again.receipts[:2]] == [0, first.receipts[0].id]
         assert list(again.settled) == ["no", "settled", "late"]
 
-    async def test_what_a_batch_puts_it_can_settle_and_what_it_opens_it_can_wake(
+    async def test_a_batch_can_settle_its_messages_and_wake_its_sessions(
         self, store: Store
     ) -> None:
         written = await store.write(
@@ -187,7 +187,7 @@ class BatchContract(StoreContractBase):
         assert await everything(store) == before
         await store.write(whole_batch())
 
-    async def test_a_refused_batch_does_not_spoil_others_at_the_same_time(
+    async def test_a_refused_batch_does_not_affect_concurrent_batches(
         self, store: Store, other: Store
     ) -> None:
         await store.write(Batch(documents=[document("there")]))
@@ -211,7 +211,7 @@ class BatchContract(StoreContractBase):
         assert await other.get_document("c", "new") is None
         assert list(await other.events("")) == []
 
-    async def test_of_two_batches_that_expect_the_same_version_one_is_written(
+    async def test_of_two_batches_expecting_the_same_version_one_is_written(
         self, store: Store, other: Store
     ) -> None:
         await store.write(Batch(documents=[document("d")]))
@@ -232,7 +232,7 @@ class BatchContract(StoreContractBase):
         assert len(await store.events("")) == 1
         assert await store.queue_depth("q") == 1
 
-    async def test_an_event_of_a_session_is_not_for_a_batch(self, store: Store) -> None:
+    async def test_a_batch_cannot_contain_session_events(self, store: Store) -> None:
         await store.create(new_session("s"))
         with pytest.raises(UserError, match="session 's'"):
             await store.write(Batch(events=[event(1, "s")], documents=[document("d")]))
@@ -267,7 +267,9 @@ class OpeningContract(StoreContractBase):
         page = await other.list()
         assert [each.id for each in page.sessions] == ["bare", "new"]
 
-    async def test_an_opened_session_can_be_worked_on(self, store: Store, other: Store) -> None:
+    async def test_an_opened_session_can_be_claimed_and_committed(
+        self, store: Store, other: Store
+    ) -> None:
         await store.write(Batch(openings=[opening()]))
         found = await other.claim_next(owner="w2", lease_s=LEASE_S)
         assert found is not None
@@ -275,7 +277,7 @@ class OpeningContract(StoreContractBase):
         await other.commit(found[0], step(event(3, "new")))
         assert [each.seq for each in await store.events("new")] == [1, 2, 3]
 
-    async def test_a_commit_opens_a_session_asks_it_and_suspends_its_own(
+    async def test_a_commit_opens_and_asks_a_session_and_suspends_its_own(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -301,14 +303,16 @@ class OpeningContract(StoreContractBase):
         assert (await stored(store)).answer == "!"
         assert await status_of(store) == ("ready", 1)
 
-    async def test_a_commit_can_wake_others(self, store: Store) -> None:
+    async def test_a_commit_can_wake_other_sessions(self, store: Store) -> None:
         await suspended(store, "a")
         await suspended(store, "b")
         await store.commit(await claimed(store), step(wakes=("a", "nobody", "b")))
         assert await status_of(store, "a") == ("ready", 1)
         assert await status_of(store, "b") == ("ready", 1)
 
-    async def test_a_commit_that_settles_its_own_message_does_not_wait(self, store: Store) -> None:
+    async def test_a_session_whose_commit_settles_its_own_message_does_not_wait(
+        self, store: Store
+    ) -> None:
         claim = await claimed(store)
         await store.put_messages([message(1, key="k", session_id="s")])
         settles = (MessageSettle(key="k", state="cancelled"),)
@@ -347,7 +351,9 @@ class OpeningContract(StoreContractBase):
         assert await everything(store) == before
         await store.commit(claim, step(event(1)))
 
-    async def test_who_lost_the_lease_settles_opens_and_wakes_nothing(self, store: Store) -> None:
+    async def test_a_commit_after_a_lost_lease_settles_opens_and_wakes_nothing(
+        self, store: Store
+    ) -> None:
         await suspended(store, "a")
         lost = await claimed(store)
         await store.put_messages([message(1, key="k", session_id="a")])
@@ -367,7 +373,7 @@ class OpeningContract(StoreContractBase):
             await store.commit(lost, late)
         assert await everything(store) == before
 
-    async def test_commits_that_settle_at_once_are_each_whole(
+    async def test_concurrent_commits_that_settle_one_message_are_atomic(
         self, store: Store, other: Store
     ) -> None:
         """One of the sessions settles the message. The commits of all sessions are stored."""
@@ -403,14 +409,16 @@ class OpeningContract(StoreContractBase):
 class ClockContract(StoreContractBase):
     """The store's own time."""
 
-    async def test_all_who_use_the_store_read_the_same_clock(
+    async def test_all_connections_of_a_store_read_the_same_clock(
         self, store: Store, other: Store
     ) -> None:
         times = [await handle.now_us() for handle in (store, other) * 3]
         assert times == sorted(times)
         assert times[0] > 1_500_000_000_000_000
 
-    async def test_messages_have_times_of_that_clock(self, store: Store, other: Store) -> None:
+    async def test_message_times_come_from_the_clock_of_the_store(
+        self, store: Store, other: Store
+    ) -> None:
         before = await store.now_us()
         await other.put_messages([message(1, key="k")])
         (row,) = await store.find_messages(MessageFilter())

@@ -55,12 +55,14 @@ class DocumentContract(StoreContractBase):
         assert document.body == body
         assert type(document.body) is type(body)
 
-    async def test_each_write_counts_one_version(self, store: Store, other: Store) -> None:
+    async def test_each_write_increments_the_version(self, store: Store, other: Store) -> None:
         for number in range(3):
             await (store, other)[number % 2].write_documents([put("k", number)])
         assert await self._version(store, "k") == 3
 
-    async def test_the_expected_version_must_be_there(self, store: Store, other: Store) -> None:
+    async def test_a_write_with_a_stale_expected_version_is_refused(
+        self, store: Store, other: Store
+    ) -> None:
         await store.write_documents([put("k", "a", 0)])
         await store.write_documents([put("k", "b", 1)])
         with pytest.raises(StaleDocument) as caught:
@@ -70,41 +72,45 @@ class DocumentContract(StoreContractBase):
         assert document is not None
         assert (document.body, document.version) == ("b", 2)
 
-    async def test_expecting_nothing_refuses_what_exists(self, store: Store) -> None:
+    async def test_a_write_expecting_no_document_is_refused_if_one_exists(
+        self, store: Store
+    ) -> None:
         await store.write_documents([put("k", 1)])
         with pytest.raises(StaleDocument):
             await store.write_documents([put("k", 2, 0)])
 
-    async def test_expecting_something_refuses_what_does_not_exist(self, store: Store) -> None:
+    async def test_a_write_expecting_a_version_is_refused_without_a_document(
+        self, store: Store
+    ) -> None:
         with pytest.raises(StaleDocument) as caught:
             await store.write_documents([put("k", 2, 1)])
         assert caught.value.found == 0
         with pytest.raises(StaleDocument):
             await store.write_documents([drop("k", 1)])
 
-    async def test_a_deleted_document_is_gone_and_begins_anew(self, store: Store) -> None:
+    async def test_a_deleted_document_restarts_at_version_one(self, store: Store) -> None:
         await store.write_documents([put("k", 1), put("k", 2)])
         await store.write_documents([drop("k", 2)])
         assert await store.get_document("c", "k") is None
         await store.write_documents([put("k", 3, 0)])
         assert await self._version(store, "k") == 1
 
-    async def test_deleting_whatever_is_there_is_fine_when_nothing_is(self, store: Store) -> None:
+    async def test_deleting_a_missing_document_succeeds(self, store: Store) -> None:
         await store.write_documents([drop("k")])
 
-    async def test_a_deletion_checks_the_version(self, store: Store) -> None:
+    async def test_a_deletion_checks_the_expected_version(self, store: Store) -> None:
         await store.write_documents([put("k", 1)])
         with pytest.raises(StaleDocument):
             await store.write_documents([drop("k", 2)])
         assert await self._version(store, "k") == 1
 
-    async def test_all_writes_happen_or_none(self, store: Store) -> None:
+    async def test_document_writes_are_atomic(self, store: Store) -> None:
         await store.write_documents([put("a", 1)])
         with pytest.raises(StaleDocument):
             await store.write_documents([put("b", 1), drop("a"), put("c", 1, 5)])
         assert [each.key for each in await store.list_documents("c")] == ["a"]
 
-    async def test_of_many_who_expect_one_version_one_wins(
+    async def test_of_concurrent_writes_expecting_one_version_one_succeeds(
         self, store: Store, other: Store
     ) -> None:
         results = await asyncio.gather(
@@ -114,7 +120,7 @@ class DocumentContract(StoreContractBase):
         assert sum(result is None for result in results) == 1
         assert sum(isinstance(result, StaleDocument) for result in results) == 7
 
-    async def test_collections_are_apart(self, store: Store) -> None:
+    async def test_collections_are_separate(self, store: Store) -> None:
         await store.write_documents([put("k", 1), put("k", 2, 0, collection="d")])
         assert [each.body for each in await store.list_documents("c")] == [1]
         assert [each.body for each in await store.list_documents("d")] == [2]
@@ -126,7 +132,7 @@ class DocumentContract(StoreContractBase):
         assert [each.key for each in listed] == sorted(keys)
         assert [each.body for each in listed] == sorted(keys)
 
-    async def test_listing_takes_prefix_after_and_limit(self, store: Store) -> None:
+    async def test_listing_honours_prefix_after_and_limit(self, store: Store) -> None:
         await store.write_documents([put(key, 1) for key in ("a", "p%1", "p%2", "p%3", "pp1", "q")])
 
         async def keys(**options: Any) -> list[str]:
@@ -202,7 +208,7 @@ class JsonContract(StoreContractBase):
     """Values that are not JSON, or that JSON represents differently."""
 
     @_each_kind
-    async def test_a_commit_with_what_is_not_json_names_it_and_stores_nothing(
+    async def test_a_commit_with_values_that_are_not_json_names_them_and_stores_nothing(
         self, store: Store, kind: str
     ) -> None:
         claim = await claimed(store)
@@ -221,7 +227,7 @@ class JsonContract(StoreContractBase):
         await store.commit(claim, step(event(2)))
 
     @_each_kind
-    async def test_a_session_with_what_is_not_json_is_not_created(
+    async def test_a_session_whose_meta_is_not_json_is_not_created(
         self, store: Store, kind: str
     ) -> None:
         new = new_session("s", meta={"bad": NOT_JSON[kind]})
@@ -245,7 +251,7 @@ class JsonContract(StoreContractBase):
         assert list(await store.list_documents("c")) == []
         assert await store.queue_depth("q") == 0
 
-    async def test_what_python_has_more_kinds_of_comes_back_as_json(self, store: Store) -> None:
+    async def test_tuples_and_mappings_are_returned_as_plain_json(self, store: Store) -> None:
         claim = await claimed(store)
         given = {"pair": (1, (2.5, None)), "by number": {1: "a", None: "b"}}
         frozen = MappingProxyType(given)

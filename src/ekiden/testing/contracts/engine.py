@@ -196,7 +196,7 @@ class AnswerContract(EngineContractBase):
         assert ran == [7]
         assert model.calls[1].input[-1]["output"] == "in Kyoto"
 
-    async def test_a_failure_is_stored_and_the_engine_goes_on(
+    async def test_a_failure_is_stored_and_the_engine_continues(
         self, engine: EngineUnderTest
     ) -> None:
         with ScriptedModel([fail(ValueError("no line")), say("better")]) as model:
@@ -219,7 +219,7 @@ class AnswerContract(EngineContractBase):
         assert await outcome(engine) == "out_of_budget"
         assert len(model.calls) == 2
 
-    async def test_messages_to_one_session_are_answered_one_after_the_other(
+    async def test_messages_to_one_session_are_answered_in_order(
         self, engine: EngineUnderTest
     ) -> None:
         gate = asyncio.Event()
@@ -240,7 +240,7 @@ class AnswerContract(EngineContractBase):
 class ConcurrencyContract(EngineContractBase):
     """Many sessions at a time."""
 
-    async def test_each_of_many_sessions_is_run_by_one_and_answered_once(
+    async def test_each_of_many_sessions_runs_in_one_place_and_is_answered_once(
         self, engine: EngineUnderTest
     ) -> None:
         ran: list[str] = []
@@ -264,7 +264,7 @@ class ConcurrencyContract(EngineContractBase):
         page = await engine.store.list(SessionFilter(outcome="done"), limit=2 * _MANY)
         assert len(page.sessions) == _MANY
 
-    async def test_a_session_that_hangs_holds_up_no_other(self, engine: EngineUnderTest) -> None:
+    async def test_a_hanging_session_does_not_block_others(self, engine: EngineUnderTest) -> None:
         gate = asyncio.Event()
 
         async def code(ctx: CodeContext[Any]) -> str:
@@ -297,7 +297,7 @@ class _Till:
 class PeopleContract(EngineContractBase):
     """Approvals and deadlines."""
 
-    async def test_a_tool_waits_for_a_yes_while_nobody_holds_the_session(
+    async def test_a_tool_waits_for_approval_without_a_session_lease(
         self, engine: EngineUnderTest
     ) -> None:
         till = _Till(call("pay", cents=7), say("Done."))
@@ -311,7 +311,7 @@ class PeopleContract(EngineContractBase):
         assert till.paid == [7]
         till.model.assert_done()
 
-    async def test_after_a_no_the_tool_is_not_run(self, engine: EngineUnderTest) -> None:
+    async def test_after_a_rejection_the_tool_does_not_run(self, engine: EngineUnderTest) -> None:
         till = _Till(call("pay", cents=7), say("Then not."))
         await engine.start(till.agent)
         await engine.submit("pay", "s")
@@ -319,7 +319,9 @@ class PeopleContract(EngineContractBase):
         assert await done(engine) == "Then not."
         assert till.paid == []
 
-    async def test_who_waits_for_a_person_survives_a_restart(self, engine: EngineUnderTest) -> None:
+    async def test_a_session_waiting_for_approval_survives_a_restart(
+        self, engine: EngineUnderTest
+    ) -> None:
         till = _Till(call("pay", cents=7), say("Done."))
         await engine.start(till.agent)
         await engine.submit("pay", "s")
@@ -330,7 +332,7 @@ class PeopleContract(EngineContractBase):
         assert await done(engine) == "Done."
         assert till.paid == [7]
 
-    async def test_a_decision_made_while_the_engine_is_down_counts(
+    async def test_a_decision_made_while_the_engine_is_stopped_counts(
         self, engine: EngineUnderTest
     ) -> None:
         till = _Till(call("pay", cents=7), say("Done."))
@@ -344,7 +346,7 @@ class PeopleContract(EngineContractBase):
         assert await done(engine) == "Done."
         assert till.paid == [7]
 
-    async def test_what_nobody_decides_in_time_is_decided_by_default(
+    async def test_an_expired_question_is_decided_by_its_default(
         self, engine: EngineUnderTest
     ) -> None:
         async def code(ctx: CodeContext[Any]) -> str:
@@ -355,7 +357,7 @@ class PeopleContract(EngineContractBase):
         await engine.submit("go", "s")
         assert await done(engine) == "reject"
 
-    async def test_an_agent_that_is_asked_may_ask_a_person(self, engine: EngineUnderTest) -> None:
+    async def test_an_asked_agent_can_ask_a_person(self, engine: EngineUnderTest) -> None:
         async def pm(ctx: CodeContext[Any]) -> str:
             return f"sales say {await ctx.ask('sales', 'a discount?')}"
 
@@ -367,7 +369,7 @@ class PeopleContract(EngineContractBase):
         await decide(engine, await asked_person(engine), "approve")
         assert await done(engine) == "sales say approve"
 
-    async def test_a_message_to_a_session_that_waits_breaks_the_waiting_off(
+    async def test_a_new_message_cancels_the_question_of_a_waiting_session(
         self, engine: EngineUnderTest
     ) -> None:
         till = _Till(call("pay", cents=7), say("As you like."))
@@ -383,7 +385,7 @@ class PeopleContract(EngineContractBase):
 class RelayContract(EngineContractBase):
     """Handoffs."""
 
-    async def test_the_target_of_a_handoff_answers_and_sees_the_conversation(
+    async def test_the_target_of_a_handoff_answers_with_the_conversation(
         self, engine: EngineUnderTest
     ) -> None:
         model = ScriptedModel([transfer("b", reason="an invoice"), say("b here"), say("b again")])
@@ -402,7 +404,9 @@ class RelayContract(EngineContractBase):
         ]
         assert made == "completed"
 
-    async def test_a_handoff_whose_target_fails_is_undone(self, engine: EngineUnderTest) -> None:
+    async def test_a_handoff_to_a_failing_target_is_rolled_back(
+        self, engine: EngineUnderTest
+    ) -> None:
         source = ScriptedModel([transfer("b"), say("I do it myself")])
         b = Agent("b", model=ScriptedModel([fail(ConnectionError("no line"))]))
         with source:
@@ -417,7 +421,7 @@ class RelayContract(EngineContractBase):
 class AskingContract(EngineContractBase):
     """Questions between agents."""
 
-    async def test_an_agent_asks_another_and_goes_on_with_its_answer(
+    async def test_an_agent_asks_another_agent_and_uses_the_answer(
         self, engine: EngineUnderTest
     ) -> None:
         async def pm(ctx: CodeContext[Any]) -> str:
@@ -433,7 +437,7 @@ class AskingContract(EngineContractBase):
         [message] = await engine.store.find_messages()
         assert (message.state, message.answer["payload"]) == ("answered", "42")
 
-    async def test_several_are_asked_at_the_same_time(self, engine: EngineUnderTest) -> None:
+    async def test_several_agents_are_asked_in_parallel(self, engine: EngineUnderTest) -> None:
         both = asyncio.Barrier(2)
 
         async def pm(ctx: CodeContext[Any]) -> str:
@@ -446,9 +450,7 @@ class AskingContract(EngineContractBase):
         await engine.start(team_of(pm=pm, x=asked, y=asked))
         assert await answered(engine, "go") == "yes, yes"
 
-    async def test_a_question_that_is_not_answered_in_time_ends(
-        self, engine: EngineUnderTest
-    ) -> None:
+    async def test_an_unanswered_question_times_out(self, engine: EngineUnderTest) -> None:
         gate = asyncio.Event()
 
         async def pm(ctx: CodeContext[Any]) -> str:
@@ -465,7 +467,7 @@ class AskingContract(EngineContractBase):
         assert await answered(engine, "go") == "too late"
         gate.set()
 
-    async def test_a_plan_is_worked_off_and_one_answer_made_of_it(
+    async def test_a_plan_runs_its_tasks_and_combines_their_results(
         self, engine: EngineUnderTest
     ) -> None:
         read: dict[str, str] = {}

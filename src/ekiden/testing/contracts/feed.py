@@ -63,7 +63,7 @@ class FoundEventContract(StoreContractBase):
         assert await found(store, EventFilter()) == ["b/2", "a/2", "b/1", "a/1"]
         assert await found(store, OLDEST_FIRST) == ["a/1", "b/1", "a/2", "b/2"]
 
-    async def test_found_events_are_whole(self, store: Store, other: Store) -> None:
+    async def test_found_events_have_all_fields(self, store: Store, other: Store) -> None:
         events = [
             at(
                 seq,
@@ -94,17 +94,19 @@ class FoundEventContract(StoreContractBase):
         page = await store.find_events(OLDEST_FIRST)
         assert fields_of(page.events) == fields_of(events)
 
-    async def test_events_of_one_time_are_ordered_by_session_and_number(self, store: Store) -> None:
+    async def test_events_with_equal_times_are_ordered_by_session_and_number(
+        self, store: Store
+    ) -> None:
         await stored_in_sessions(store, at(7, "z", 1), at(7, "z", 2), at(7, "a", 1), at(7, "a", 2))
         assert await found(store, OLDEST_FIRST) == ["z/1", "z/2", "a/1", "a/2"]
         assert await found(store, EventFilter()) == ["a/2", "a/1", "z/2", "z/1"]
 
-    async def test_a_clock_that_was_set_back_does_not_lose_events(self, store: Store) -> None:
+    async def test_events_are_found_after_the_clock_was_set_back(self, store: Store) -> None:
         await stored_in_sessions(store, at(30, "s", 1), at(10, "s", 2), at(20, "s", 3))
         pages = await all_pages(store, OLDEST_FIRST, 1)
         assert pages == [["s/2"], ["s/3"], ["s/1"]]
 
-    async def test_only_the_types_asked_for_are_found(self, store: Store) -> None:
+    async def test_events_are_filtered_by_type(self, store: Store) -> None:
         types: tuple[EventType, ...] = get_args(EventType)
         await stored_in_sessions(
             store, *(at(seq, "s", seq, type) for seq, type in enumerate(types, start=1))
@@ -120,7 +122,7 @@ class FoundEventContract(StoreContractBase):
         assert await types_of() == set()
         assert len(await found(store, EventFilter())) == len(types)
 
-    async def test_times_restrict_from_and_up_to(self, store: Store) -> None:
+    async def test_events_are_filtered_by_time(self, store: Store) -> None:
         await stored_in_sessions(store, *(at(10 * seq, "s", seq) for seq in range(1, 6)))
 
         async def between(since_us: int | None, until_us: int | None) -> list[str]:
@@ -134,7 +136,7 @@ class FoundEventContract(StoreContractBase):
         assert await between(None, 20) == ["s/1"]
         assert await between(30, 30) == []
 
-    async def test_one_session_can_be_searched(self, store: Store) -> None:
+    async def test_events_of_one_session_can_be_searched(self, store: Store) -> None:
         await stored_in_sessions(store, at(1, "a", 1), at(2, "b", 1), at(3, "a", 2, "message"))
         assert await found(store, EventFilter(session_id="a")) == ["a/2", "a/1"]
         assert await found(store, EventFilter(session_id="a", types=AUDITED)) == ["a/1"]
@@ -143,7 +145,7 @@ class FoundEventContract(StoreContractBase):
     @pytest.mark.parametrize("newest_first", [True, False])
     @pytest.mark.parametrize("types", [None, AUDITED, ("handoff",)])
     @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-    async def test_pages_together_are_all_events_once(
+    async def test_all_pages_together_contain_each_event_once(
         self, store: Store, newest_first: bool, types: tuple[EventType, ...] | None, limit: int
     ) -> None:
         events = [at(seq // 2, name, seq) for name in ("b", "a", "c") for seq in range(1, 4)]
@@ -157,7 +159,7 @@ class FoundEventContract(StoreContractBase):
             each.event_id for each in events
         )
 
-    async def test_what_is_written_meanwhile_does_not_move_the_pages(
+    async def test_events_written_meanwhile_do_not_shift_the_pages(
         self, store: Store, other: Store
     ) -> None:
         await stored_in_sessions(store, *(at(10 * seq, "s", seq) for seq in range(1, 5)))
@@ -172,7 +174,7 @@ class FoundEventContract(StoreContractBase):
             "late/1",
         ]
 
-    async def test_a_page_can_begin_after_any_event(self, store: Store) -> None:
+    async def test_a_page_can_start_after_any_event(self, store: Store) -> None:
         await stored_in_sessions(
             store, *(at(7, name, seq) for name in ("b", "a") for seq in (1, 2))
         )
@@ -182,7 +184,7 @@ class FoundEventContract(StoreContractBase):
             for number, cursor in enumerate(page.cursors, start=1):
                 assert await found(store, where, cursor=cursor) == ids[number:]
 
-    async def test_a_page_goes_on_though_its_last_session_was_deleted(self, store: Store) -> None:
+    async def test_a_page_continues_after_its_last_session_was_deleted(self, store: Store) -> None:
         await stored_in_sessions(store, at(10, "a", 1), at(20, "b", 1), at(30, "c", 1))
         page = await store.find_events(OLDEST_FIRST, limit=2)
         await store.delete("b")
@@ -197,14 +199,14 @@ class FoundEventContract(StoreContractBase):
         "cursor",
         ["", "1", "1.2", "1.2.3.4", "a.b.c", "1.-2.3", " 1.2.3", "1.2.3\n", "١.٢.٣", "9" * 40],
     )
-    async def test_a_malformed_cursor_of_found_events_is_the_callers_error(
+    async def test_an_invalid_cursor_of_found_events_is_refused(
         self, store: Store, cursor: str
     ) -> None:
         with pytest.raises(UserError, match="next_cursor"):
             await store.find_events(cursor=cursor)
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_no_found_events_is_the_callers_error(
+    async def test_a_limit_of_found_events_below_one_is_refused(
         self, store: Store, limit: int
     ) -> None:
         with pytest.raises(UserError, match="limit"):
@@ -239,7 +241,9 @@ class Follower:
 class FreeEventContract(StoreContractBase):
     """Events without a session."""
 
-    async def test_they_are_numbered_by_the_store(self, store: Store, other: Store) -> None:
+    async def test_events_without_a_session_are_numbered_by_the_store(
+        self, store: Store, other: Store
+    ) -> None:
         await store.write(Batch(events=[free_event(5), free_event(6)]))
         await other.write(Batch(events=[free_event(4, seq=99)]))
         events = await store.events("")
@@ -250,7 +254,9 @@ class FreeEventContract(StoreContractBase):
         ]
         assert [each.event_id for each in events] == ["/1", "/2", "/3"]
 
-    async def test_they_are_whole(self, store: Store, other: Store) -> None:
+    async def test_events_without_a_session_have_all_fields(
+        self, store: Store, other: Store
+    ) -> None:
         given = [
             free_event(
                 number,
@@ -274,15 +280,17 @@ class FreeEventContract(StoreContractBase):
         assert fields_of(page.events) == fields_of(expected)
         assert fields_of((await other.feed()).events) == fields_of(expected)
 
-    async def test_they_are_read_in_parts(self, store: Store) -> None:
+    async def test_events_without_a_session_are_read_in_pages(self, store: Store) -> None:
         await store.write(Batch(events=[free_event(n) for n in range(1, 6)]))
         assert [each.seq for each in await store.events("", after=2, limit=2)] == [3, 4]
         assert list(await store.events("", with_items=True)) == []
 
-    async def test_there_are_none_at_first(self, store: Store) -> None:
+    async def test_a_new_store_has_no_events_without_a_session(self, store: Store) -> None:
         assert list(await store.events("")) == []
 
-    async def test_they_are_found_among_those_of_sessions(self, store: Store) -> None:
+    async def test_events_without_a_session_are_found_among_session_events(
+        self, store: Store
+    ) -> None:
         await stored_in_sessions(store, at(10, "a", 1), at(30, "a", 2))
         await stored_free(store, 20, 30)
         assert await found(store, OLDEST_FIRST) == ["a/1", "/1", "/2", "a/2"]
@@ -291,13 +299,15 @@ class FreeEventContract(StoreContractBase):
         assert await found(store, EventFilter(types=["inbox"], since_us=30)) == ["/2"]
         assert await all_pages(store, OLDEST_FIRST, 1) == [["a/1"], ["/1"], ["/2"], ["a/2"]]
 
-    async def test_no_session_appears_with_them(self, store: Store) -> None:
+    async def test_events_without_a_session_create_no_session(self, store: Store) -> None:
         await stored_free(store, 1)
         assert list((await store.list()).sessions) == []
         info = await store.info()
         assert (info["sessions"], info["events"]) == (0, 1)
 
-    async def test_written_at_once_each_has_its_number(self, store: Store, other: Store) -> None:
+    async def test_concurrent_events_without_a_session_get_distinct_numbers(
+        self, store: Store, other: Store
+    ) -> None:
         await asyncio.gather(
             *(
                 (store, other)[n % 2].write(Batch(events=[free_event(n), free_event(n)]))
@@ -306,7 +316,7 @@ class FreeEventContract(StoreContractBase):
         )
         assert [each.seq for each in await store.events("")] == list(range(1, 21))
 
-    async def test_what_they_carry_must_be_json(self, store: Store) -> None:
+    async def test_events_without_a_session_must_be_json(self, store: Store) -> None:
         if self.looks_into_events:
             with pytest.raises(UserError, match="`details`"):
                 await store.write(Batch(events=[free_event(), free_event(details={"a": {1}})]))
@@ -330,7 +340,7 @@ class FeedContract(StoreContractBase):
             pass
         assert by_one.seen == expected
 
-    async def test_whoever_follows_sees_what_is_new(self, store: Store, other: Store) -> None:
+    async def test_a_follower_of_the_feed_sees_new_events(self, store: Store, other: Store) -> None:
         follower = Follower(other)
         assert await follower.read() == []
         claim = await claimed(store)
@@ -342,14 +352,14 @@ class FeedContract(StoreContractBase):
         assert await follower.read(limit=2) == ["s/2", "s/3"]
         assert await follower.read() == ["/1"]
 
-    async def test_one_can_begin_at_the_end(self, store: Store) -> None:
+    async def test_the_feed_can_be_followed_from_its_end(self, store: Store) -> None:
         for number in (1, 2):
             follower = Follower(store, after=await store.feed_end())
             assert await follower.read() == []
             await stored_free(store, 1)
             assert await follower.read() == [f"/{number}"]
 
-    async def test_one_can_begin_after_any_event(self, store: Store) -> None:
+    async def test_the_feed_can_be_followed_from_any_event(self, store: Store) -> None:
         await stored_in_sessions(store, at(7, "a", 1), at(7, "a", 2), at(7, "b", 1))
         page = await store.feed()
         ids = [each.event_id for each in page.events]
@@ -357,7 +367,7 @@ class FeedContract(StoreContractBase):
         for number, cursor in enumerate(page.cursors, start=1):
             assert await Follower(store, after=cursor).read() == ids[number:]
 
-    async def test_a_deleted_session_does_not_confuse_who_follows(self, store: Store) -> None:
+    async def test_a_follower_of_the_feed_survives_a_deleted_session(self, store: Store) -> None:
         await stored_in_sessions(store, at(1, "a", 1), at(2, "b", 1), at(3, "b", 2))
         follower = Follower(store)
         await follower.read()
@@ -369,7 +379,9 @@ class FeedContract(StoreContractBase):
         assert await Follower(store, after=end).read() == ["b/1"]
         assert await Follower(store).read() == ["a/1", "b/1"]
 
-    async def test_deleting_everything_again_and_again_does_not_either(self, store: Store) -> None:
+    async def test_a_follower_of_the_feed_survives_repeated_deletion_of_everything(
+        self, store: Store
+    ) -> None:
         follower = Follower(store)
         for number in range(4):
             name = f"s{number}"
@@ -383,7 +395,7 @@ class FeedContract(StoreContractBase):
         await stored_free(store, 1)
         assert await follower.read() == ["/1"]
 
-    async def test_nobody_who_follows_misses_what_is_written_at_the_same_time(
+    async def test_a_follower_of_the_feed_misses_no_concurrent_events(
         self, store: Store, other: Store
     ) -> None:
         claims = [await claimed((store, other)[n % 2], f"s{n}") for n in range(6)]
@@ -420,15 +432,13 @@ class FeedContract(StoreContractBase):
             assert own == sorted(own, key=lambda each: int(each.partition("/")[2]))
 
     @pytest.mark.parametrize("cursor", ["", "x", " 1", "1\n", "-1", "1.5.2.7.9", "١", "9" * 40])
-    async def test_a_malformed_cursor_of_the_feed_is_the_callers_error(
+    async def test_an_invalid_cursor_of_the_feed_is_refused(
         self, store: Store, cursor: str
     ) -> None:
         with pytest.raises(UserError, match="feed"):
             await store.feed(after=cursor)
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_nothing_of_the_feed_is_the_callers_error(
-        self, store: Store, limit: int
-    ) -> None:
+    async def test_a_limit_of_the_feed_below_one_is_refused(self, store: Store, limit: int) -> None:
         with pytest.raises(UserError, match="limit"):
             await store.feed(limit=limit)

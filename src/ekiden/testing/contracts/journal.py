@@ -64,7 +64,7 @@ class CommitContract(StoreContractBase):
         taken = await other.take_messages("q", owner="t", lease_s=LEASE_S)
         assert [message.body for message in taken] == [9]
 
-    async def test_what_the_patch_leaves_out_stays(self, store: Store) -> None:
+    async def test_fields_missing_in_the_patch_stay_unchanged(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, whole_step(seq=1))
         await store.commit(claim, step())
@@ -72,7 +72,7 @@ class CommitContract(StoreContractBase):
         assert (row.agent, row.status, row.outcome) == ("billing", "ready", "done")
         assert (row.cursor, row.variables, row.seq) == ({"at": 9}, {"v": 9}, 1)
 
-    async def test_the_patch_replaces_what_it_names(self, store: Store) -> None:
+    async def test_fields_named_in_the_patch_are_replaced(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, whole_step(seq=1))
         patch = SessionPatch(agent="a", status="idle", outcome="", cursor={}, variables={"w": [1]})
@@ -97,7 +97,7 @@ class CommitContract(StoreContractBase):
             await self.advance_clock(store, LEASE_S - 5)
             await store.commit(claim, step(event(seq)))
 
-    async def test_a_commit_may_give_the_claim_up(self, store: Store, other: Store) -> None:
+    async def test_a_commit_can_release_the_claim(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(event(1), release=True))
         assert (await other.get("s")).owner is None
@@ -106,7 +106,7 @@ class CommitContract(StoreContractBase):
         _, row = await other.claim("s", owner="w2", lease_s=LEASE_S)
         assert row.seq == 1
 
-    async def test_sessions_commit_side_by_side(self, store: Store, other: Store) -> None:
+    async def test_sessions_commit_concurrently(self, store: Store, other: Store) -> None:
         async def relay(handle: Store, name: str) -> None:
             claim = await claimed(handle, name)
             for seq in range(1, 6):
@@ -118,7 +118,7 @@ class CommitContract(StoreContractBase):
             assert [each.seq for each in await store.events(name)] == [1, 2, 3, 4, 5]
             assert set((await store.steps(name)).values()) == {name}
 
-    async def test_one_bad_commit_does_not_harm_those_beside_it(self, store: Store) -> None:
+    async def test_a_refused_commit_does_not_affect_concurrent_commits(self, store: Store) -> None:
         names = [f"s{number}" for number in range(8)]
         claims = [await claimed(store, name) for name in names]
         await store.release(claims[3])
@@ -159,7 +159,7 @@ class FencingContract(StoreContractBase):
         assert await snapshot(store) == before
         await store.commit(current, whole_step())
 
-    async def test_somebody_else_with_the_same_epoch_writes_nothing(self, store: Store) -> None:
+    async def test_another_owner_with_the_same_epoch_writes_nothing(self, store: Store) -> None:
         claim = await claimed(store)
         before = await snapshot(store)
         with pytest.raises(LeaseLost):
@@ -167,9 +167,7 @@ class FencingContract(StoreContractBase):
         assert await snapshot(store) == before
         await store.commit(claim, whole_step(seq=1))
 
-    async def test_an_expired_claim_writes_nothing_though_nobody_took_it(
-        self, store: Store
-    ) -> None:
+    async def test_an_expired_claim_writes_nothing(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(event(1)))
         await self.expire_leases(store)
@@ -178,7 +176,7 @@ class FencingContract(StoreContractBase):
             await store.commit(claim, whole_step())
         assert await snapshot(store) == before
 
-    async def test_losing_the_lease_outranks_every_other_conflict(self, store: Store) -> None:
+    async def test_a_lost_lease_is_reported_before_other_conflicts(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(event(1), steps={"k": 1}))
         await store.release(claim)
@@ -208,7 +206,7 @@ class FencingContract(StoreContractBase):
             ),
         )
 
-    async def test_a_stale_document_undoes_the_commit(self, store: Store) -> None:
+    async def test_a_stale_document_refuses_the_whole_commit(self, store: Store) -> None:
         writes = (
             DocumentWrite(collection="c", key="new", body=1),
             DocumentWrite(collection="c", key="old", body=2, expected_version=7),
@@ -225,7 +223,7 @@ class FencingContract(StoreContractBase):
             ),
         )
 
-    async def test_a_full_queue_undoes_the_commit(self, store: Store) -> None:
+    async def test_a_full_queue_refuses_the_whole_commit(self, store: Store) -> None:
         await self._refused(
             store,
             QueueFull,
@@ -265,7 +263,9 @@ class FencingContract(StoreContractBase):
 class EventContract(StoreContractBase):
     """Reading events back."""
 
-    async def test_events_come_back_in_order_and_whole(self, store: Store, other: Store) -> None:
+    async def test_events_are_returned_in_order_with_all_fields(
+        self, store: Store, other: Store
+    ) -> None:
         events = [
             Event(
                 session_id="s",
@@ -286,7 +286,7 @@ class EventContract(StoreContractBase):
         await store.commit(claim, step(*events[1:]))
         assert fields_of(await other.events("s")) == fields_of(events)
 
-    async def test_empty_fields_stay_empty(self, store: Store) -> None:
+    async def test_empty_event_fields_stay_empty(self, store: Store) -> None:
         claim = await claimed(store)
         bare = event(1)
         await store.commit(claim, step(bare))
@@ -347,7 +347,7 @@ class EventContract(StoreContractBase):
         read = await store.events("s", after=1, limit=1, with_items=True)
         assert [each.seq for each in read] == [3]
 
-    async def test_events_that_take_items_back_are_read_with_those_that_carry_some(
+    async def test_events_that_remove_items_are_read_with_events_that_carry_items(
         self, store: Store
     ) -> None:
         claim = await claimed(store)
@@ -370,7 +370,7 @@ class EventContract(StoreContractBase):
 class StepContract(StoreContractBase):
     """Stored step results."""
 
-    async def test_results_come_back_by_key(self, store: Store, other: Store) -> None:
+    async def test_step_results_are_returned_by_key(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
         results = {"a": None, "b": [1, {"c": "d"}], "ü/🏃": "text", "": 0}
         await store.commit(claim, step(steps={"a": None, "b": [1, {"c": "d"}]}))
@@ -391,7 +391,7 @@ class StepContract(StoreContractBase):
             ("t1/mm", set()),
         ],
     )
-    async def test_a_prefix_selects_and_has_no_wildcards(
+    async def test_step_keys_are_selected_by_a_literal_prefix(
         self, store: Store, prefix: str, expected: set[str]
     ) -> None:
         claim = await claimed(store)
@@ -399,13 +399,13 @@ class StepContract(StoreContractBase):
         await store.commit(claim, step(steps=dict.fromkeys(keys, 1)))
         assert set(await store.steps("s", prefix=prefix)) == expected
 
-    async def test_sessions_remember_apart(self, store: Store) -> None:
+    async def test_step_results_of_sessions_are_separate(self, store: Store) -> None:
         for name in ("a", "b"):
             claim = await claimed(store, name)
             await store.commit(claim, step(steps={"k": name}))
         assert dict(await store.steps("a")) == {"k": "a"}
 
-    async def test_the_journal_of_a_session_is_read_while_it_is_owned(
+    async def test_the_journal_of_a_session_can_be_read_while_it_is_claimed(
         self, store: Store, other: Store
     ) -> None:
         await store.create(new_session("s"))

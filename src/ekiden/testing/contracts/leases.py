@@ -35,7 +35,7 @@ class ClaimContract(StoreContractBase):
         with pytest.raises(SessionNotFound):
             await store.claim("s", owner="w1", lease_s=LEASE_S)
 
-    async def test_claim_makes_the_session_when_told_how(self, store: Store) -> None:
+    async def test_claim_creates_a_missing_session_on_request(self, store: Store) -> None:
         new = new_session("s", status="ready", user_id="ada", meta={"title": "t"})
         claim, row = await store.claim("s", owner="w1", lease_s=LEASE_S, create=new)
         assert (row.agent, row.status, row.user_id, row.meta) == (
@@ -47,14 +47,14 @@ class ClaimContract(StoreContractBase):
         assert (row.seq, row.epoch, row.owner) == (0, claim.epoch, "w1")
         assert await store.get("s") == row
 
-    async def test_claim_leaves_a_session_that_exists_as_it_is(self, store: Store) -> None:
+    async def test_claim_leaves_an_existing_session_unchanged(self, store: Store) -> None:
         await store.create(new_session("s", user_id="first"))
         _, row = await store.claim(
             "s", owner="w1", lease_s=LEASE_S, create=new_session("s", user_id="second")
         )
         assert row.user_id == "first"
 
-    async def test_a_session_is_busy_while_its_lease_lives(
+    async def test_a_session_is_busy_while_its_lease_is_valid(
         self, store: Store, other: Store
     ) -> None:
         await claimed(store)
@@ -64,12 +64,14 @@ class ClaimContract(StoreContractBase):
         assert 0 < caught.value.free_in_s <= LEASE_S
         assert (await store.get("s")).epoch == 1
 
-    async def test_a_session_is_busy_for_its_owner_too(self, store: Store) -> None:
+    async def test_a_claimed_session_is_busy_for_the_same_owner(self, store: Store) -> None:
         await claimed(store)
         with pytest.raises(SessionBusy):
             await store.claim("s", owner="w1", lease_s=LEASE_S)
 
-    async def test_an_expired_lease_can_be_taken(self, store: Store, other: Store) -> None:
+    async def test_a_session_with_an_expired_lease_can_be_claimed(
+        self, store: Store, other: Store
+    ) -> None:
         first = await claimed(store)
         await self.expire_leases(store)
         assert (await other.get("s")).owner is None
@@ -77,13 +79,13 @@ class ClaimContract(StoreContractBase):
         assert second.epoch == first.epoch + 1
         assert row.owner == "w2"
 
-    async def test_a_live_lease_can_not(self, store: Store) -> None:
+    async def test_a_session_with_a_valid_lease_cannot_be_claimed(self, store: Store) -> None:
         await claimed(store)
         await self.advance_clock(store, LEASE_S - 5)
         with pytest.raises(SessionBusy):
             await store.claim("s", owner="w2", lease_s=LEASE_S)
 
-    async def test_of_many_who_claim_one_session_one_gets_it(
+    async def test_of_concurrent_claims_of_one_session_one_succeeds(
         self, store: Store, other: Store
     ) -> None:
         results = await asyncio.gather(
@@ -104,7 +106,7 @@ class ClaimContract(StoreContractBase):
 class ReleaseContract(StoreContractBase):
     """Renewing and releasing a claim."""
 
-    async def test_a_released_session_is_free(self, store: Store, other: Store) -> None:
+    async def test_a_released_session_can_be_claimed(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
         await store.release(claim)
         row = await other.get("s")
@@ -118,12 +120,12 @@ class ReleaseContract(StoreContractBase):
         with pytest.raises(LeaseLost):
             await store.commit(claim, step(event(1)))
 
-    async def test_release_twice_is_harmless(self, store: Store) -> None:
+    async def test_releasing_twice_does_nothing(self, store: Store) -> None:
         claim = await claimed(store)
         await store.release(claim)
         await store.release(claim)
 
-    async def test_release_of_a_lost_claim_does_not_free_the_new_owner(
+    async def test_releasing_a_lost_claim_does_not_release_the_new_owners(
         self, store: Store, other: Store
     ) -> None:
         lost = await claimed(store)
@@ -140,9 +142,7 @@ class ReleaseContract(StoreContractBase):
             assert list(await store.renew([claim])) == []
         await store.commit(claim, step(event(1)))
 
-    async def test_renewing_gives_back_the_claims_that_are_lost(
-        self, store: Store, other: Store
-    ) -> None:
+    async def test_renewing_returns_the_lost_claims(self, store: Store, other: Store) -> None:
         taken, released, kept = [await claimed(store, name) for name in ("a", "b", "c")]
         await store.release(released)
         await self.advance_clock(store, LEASE_S - 5)
@@ -153,7 +153,7 @@ class ReleaseContract(StoreContractBase):
         assert {claim.session_id for claim in lost} == {"a", "b"}
         assert (await store.get("a")).owner == "w2"
 
-    async def test_renewing_a_lost_claim_does_nothing_for_whoever_has_it_now(
+    async def test_renewing_a_lost_claim_does_not_extend_the_new_owners_lease(
         self, store: Store
     ) -> None:
         await store.create(new_session("s"))
@@ -172,19 +172,21 @@ class ReleaseContract(StoreContractBase):
         with pytest.raises(LeaseLost):
             await store.commit(claim, step(event(1)))
 
-    async def test_renewing_nothing_is_fine(self, store: Store) -> None:
+    async def test_renewing_an_empty_list_does_nothing(self, store: Store) -> None:
         assert list(await store.renew([])) == []
 
 
 class ClaimNextContract(StoreContractBase):
     """Claiming the next ready session."""
 
-    async def test_nothing_ready_gives_none(self, store: Store) -> None:
+    async def test_claim_next_returns_none_without_ready_sessions(self, store: Store) -> None:
         await store.create(new_session("a"))
         await store.create(new_session("b", status="waiting"))
         assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
 
-    async def test_a_ready_session_is_claimed_as_by_claim(self, store: Store, other: Store) -> None:
+    async def test_claim_next_claims_a_ready_session_like_claim(
+        self, store: Store, other: Store
+    ) -> None:
         await store.create(new_session("s", status="ready"))
         found = await store.claim_next(owner="w1", lease_s=LEASE_S)
         assert found is not None
@@ -193,7 +195,7 @@ class ClaimNextContract(StoreContractBase):
         assert await other.get("s") == row
         await store.commit(claim, step(event(1)))
 
-    async def test_the_one_that_waited_longest_comes_first(self, store: Store) -> None:
+    async def test_claim_next_takes_the_longest_waiting_session_first(self, store: Store) -> None:
         for name in ("a", "b", "c"):
             await store.create(new_session(name, status="ready"))
         first = await self._next(store)
@@ -202,9 +204,7 @@ class ClaimNextContract(StoreContractBase):
         order = [(await self._next(store)).session_id for _ in range(3)]
         assert order == ["b", "c", "a"]
 
-    async def test_a_session_becomes_ready_by_a_commit_and_ceases_by_one(
-        self, store: Store, other: Store
-    ) -> None:
+    async def test_a_commit_makes_a_session_ready_or_idle(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(patch=SessionPatch(status="ready"), release=True))
         again = await self._next(other)
@@ -212,7 +212,7 @@ class ClaimNextContract(StoreContractBase):
         await other.commit(again, step(patch=SessionPatch(status="idle"), release=True))
         assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
 
-    async def test_leased_sessions_are_passed_over_until_their_lease_ends(
+    async def test_claim_next_skips_leased_sessions_until_their_lease_ends(
         self, store: Store, other: Store
     ) -> None:
         await store.create(new_session("a", status="ready"))
@@ -224,7 +224,7 @@ class ClaimNextContract(StoreContractBase):
         again = await self._next(other)
         assert (again.session_id, again.epoch) == ("a", lost.epoch + 1)
 
-    async def test_the_next_one_is_found_behind_many_that_are_taken(
+    async def test_claim_next_finds_a_session_behind_many_claimed_ones(
         self, store: Store, other: Store
     ) -> None:
         names = [f"s{number}" for number in range(30)]
@@ -236,7 +236,7 @@ class ClaimNextContract(StoreContractBase):
         assert [(await self._next(other)).session_id for _ in range(2)] == ["s29", "last"]
         assert await store.claim_next(owner="w", lease_s=LEASE_S) is None
 
-    async def test_who_takes_several_at_once_takes_the_first_ones(self, store: Store) -> None:
+    async def test_concurrent_claim_next_calls_take_the_first_sessions(self, store: Store) -> None:
         for number in range(8):
             await store.create(new_session(f"s{number}", status="ready"))
         taken = await asyncio.gather(*(self._next(store) for _ in range(5)))
@@ -250,7 +250,7 @@ class ClaimNextContract(StoreContractBase):
             await store.commit(claim, step(event(1, claim.session_id)))
 
     @pytest.mark.parametrize("how", ["renewed", "committed"])
-    async def test_one_that_was_worked_on_for_long_is_taken_when_its_owner_is_dead(
+    async def test_claim_next_takes_a_long_running_session_of_a_dead_owner(
         self, store: Store, other: Store, how: str
     ) -> None:
         await store.create(new_session("s", status="ready"))
@@ -270,7 +270,7 @@ class ClaimNextContract(StoreContractBase):
         with pytest.raises(LeaseLost):
             await store.commit(claim, step(event(5)))
 
-    async def test_how_long_somebody_had_it_before_does_not_count(
+    async def test_claim_next_ignores_the_length_of_earlier_leases(
         self, store: Store, other: Store
     ) -> None:
         await store.create(new_session("s", status="ready"))
@@ -282,7 +282,7 @@ class ClaimNextContract(StoreContractBase):
         await self.expire_leases(store)
         assert (await self._next(store)).epoch == 3
 
-    async def test_one_that_becomes_ready_while_somebody_has_it_is_his(
+    async def test_a_session_made_ready_under_a_lease_stays_with_its_owner(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -291,7 +291,7 @@ class ClaimNextContract(StoreContractBase):
         await self.expire_leases(store)
         assert (await self._next(other)).session_id == "s"
 
-    async def test_only_those_of_the_named_agents_are_taken_from_the_dead(
+    async def test_claim_next_takes_expired_sessions_of_the_named_agents_only(
         self, store: Store
     ) -> None:
         for name, agent in (("a", "sales"), ("b", "billing"), ("c", "sales")):
@@ -306,7 +306,7 @@ class ClaimNextContract(StoreContractBase):
         assert [each and each[1].id for each in found] == ["b", None]
         assert [(await self._next(store)).session_id for _ in range(2)] == ["a", "c"]
 
-    async def test_only_sessions_of_the_named_agents_are_taken(self, store: Store) -> None:
+    async def test_claim_next_takes_sessions_of_the_named_agents_only(self, store: Store) -> None:
         await store.create(new_session("a", agent="Übersetzer 訳", status="ready"))
         await store.create(new_session("b", agent="billing", status="ready"))
 
@@ -319,12 +319,14 @@ class ClaimNextContract(StoreContractBase):
         assert await taken("orders", "billing") == "b"
         assert await taken("Übersetzer 訳") == "a"
 
-    async def test_a_deleted_session_is_not_offered(self, store: Store) -> None:
+    async def test_claim_next_skips_a_deleted_session(self, store: Store) -> None:
         await store.create(new_session("s", status="ready"))
         await store.delete("s")
         assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
 
-    async def test_two_takers_never_get_the_same_session(self, store: Store, other: Store) -> None:
+    async def test_concurrent_claim_next_calls_never_return_the_same_session(
+        self, store: Store, other: Store
+    ) -> None:
         names = {f"s{number}" for number in range(20)}
         for name in sorted(names):
             await store.create(new_session(name, status="ready"))
@@ -351,7 +353,7 @@ class ClaimNextContract(StoreContractBase):
 class ChangeContract(StoreContractBase):
     """Notifications of changes."""
 
-    async def test_waiting_ends_after_a_change_through_the_other_handle(
+    async def test_wait_for_change_ends_after_a_change_by_another_connection(
         self, store: Store, other: Store
     ) -> None:
         async with asyncio.timeout(20):
@@ -363,7 +365,7 @@ class ChangeContract(StoreContractBase):
                 number += 1
             await waiting
 
-    async def test_waiting_ends_after_a_change_of_ones_own(self, store: Store) -> None:
+    async def test_wait_for_change_ends_after_an_own_change(self, store: Store) -> None:
         async with asyncio.timeout(20):
             waiting = asyncio.create_task(store.wait_for_change(60))
             number = 0
@@ -374,12 +376,12 @@ class ChangeContract(StoreContractBase):
                 number += 1
             await waiting
 
-    async def test_waiting_ends_without_any_change(self, store: Store) -> None:
+    async def test_wait_for_change_ends_at_its_timeout(self, store: Store) -> None:
         async with asyncio.timeout(20):
             await store.wait_for_change(0)
             await store.wait_for_change(0.001)
 
-    async def test_several_may_wait_and_one_may_give_up(self, store: Store) -> None:
+    async def test_cancelling_one_waiter_leaves_the_other_waiters(self, store: Store) -> None:
         async with asyncio.timeout(20):
             tasks = [asyncio.create_task(store.wait_for_change(60)) for _ in range(3)]
             await asyncio.sleep(0)

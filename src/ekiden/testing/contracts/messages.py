@@ -17,7 +17,9 @@ from ekiden.testing.contracts.queues import keys_of, message, settle, stored, ta
 class FindMessageContract(StoreContractBase):
     """Finding messages without taking them."""
 
-    async def test_every_filter_restricts(self, store: Store, other: Store) -> None:
+    async def test_each_message_filter_restricts_the_result(
+        self, store: Store, other: Store
+    ) -> None:
         await store.put_messages(
             [
                 message(0, key="a", waiter="w1", session_id="s1"),
@@ -59,7 +61,9 @@ class FindMessageContract(StoreContractBase):
             MessageFilter(waiters=[], states=["open"]),
         ],
     )
-    async def test_an_empty_choice_finds_nothing(self, store: Store, where: MessageFilter) -> None:
+    async def test_an_empty_filter_list_finds_no_messages(
+        self, store: Store, where: MessageFilter
+    ) -> None:
         await store.put_messages([message(1, key="k", waiter="w")])
         assert await keys_of(store, where) == []
 
@@ -73,18 +77,18 @@ class FindMessageContract(StoreContractBase):
             "k4",
         ]
 
-    async def test_looking_takes_nothing(self, store: Store) -> None:
+    async def test_finding_messages_does_not_take_them(self, store: Store) -> None:
         await store.put_messages([message(1, key="k")])
         await store.find_messages()
         assert (await take_one(store)).attempts == 1
 
-    async def test_many_keys_can_be_asked_for_at_once(self, store: Store) -> None:
+    async def test_messages_are_found_by_many_keys(self, store: Store) -> None:
         await store.put_messages([message(n, key=f"k{n}") for n in range(300)])
         keys = {f"k{n}" for n in range(0, 3000, 2)}
         assert len(await store.find_messages(MessageFilter(keys=keys), limit=1000)) == 150
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_no_messages_is_the_callers_error(
+    async def test_a_limit_of_found_messages_below_one_is_refused(
         self, store: Store, limit: int
     ) -> None:
         with pytest.raises(UserError, match="limit"):
@@ -104,7 +108,7 @@ ENDS: tuple[MessageState, ...] = (
 class SettleContract(StoreContractBase):
     """Settling messages. Only the first settlement counts."""
 
-    async def test_a_settled_message_is_out_of_line_and_keeps_its_answer(
+    async def test_a_settled_message_leaves_the_queue_and_keeps_its_answer(
         self, store: Store, other: Store
     ) -> None:
         before = await store.now_us()
@@ -126,9 +130,7 @@ class SettleContract(StoreContractBase):
         assert await store.queue_depth("q") == 0
 
     @pytest.mark.parametrize("state", ENDS)
-    async def test_a_message_in_line_can_be_settled(
-        self, store: Store, state: MessageState
-    ) -> None:
+    async def test_a_queued_message_can_be_settled(self, store: Store, state: MessageState) -> None:
         await store.put_messages([message(1, key="k"), message(2, key="l")])
         assert await settle(store, "k", state) == "settled"
         assert (await stored(store)).state == state
@@ -151,7 +153,7 @@ class SettleContract(StoreContractBase):
         assert await store.queue_depth("q") == 2
 
     @pytest.mark.parametrize("state", ["open", "late", "gone"])
-    async def test_what_is_no_end_is_the_callers_error(self, store: Store, state: Any) -> None:
+    async def test_an_invalid_end_state_is_refused(self, store: Store, state: Any) -> None:
         await store.put_messages([message(1, key="k")])
         with pytest.raises(UserError, match=f"'k' cannot be settled as '{state}'"):
             await settle(store, state=state)
@@ -166,7 +168,7 @@ class SettleContract(StoreContractBase):
             assert await settle(store, state=second, answer="second") == "no"
         assert await stored(store) == settled
 
-    async def test_of_many_settlements_at_once_one_counts(self, store: Store, other: Store) -> None:
+    async def test_of_concurrent_settlements_one_counts(self, store: Store, other: Store) -> None:
         await store.put_messages([message(1, key="k")])
         results = await asyncio.gather(
             *(settle((store, other)[n % 2], state="failed", answer=n) for n in range(10))
@@ -191,7 +193,7 @@ class SettleContract(StoreContractBase):
 
     @pytest.mark.parametrize("given_up", ["timed_out", "cancelled"])
     @pytest.mark.parametrize("late", ["answered", "failed"])
-    async def test_an_answer_to_a_message_that_was_given_up_is_late(
+    async def test_an_answer_to_an_abandoned_message_is_stored_as_late(
         self, store: Store, given_up: MessageState, late: MessageState
     ) -> None:
         await store.put_messages([message(1, key="k")])
@@ -205,13 +207,15 @@ class SettleContract(StoreContractBase):
         assert await settle(store, state=late, answer="again") == "no"
         assert await stored(store) == row
 
-    async def test_a_message_that_was_given_up_is_not_given_up_again(self, store: Store) -> None:
+    async def test_an_abandoned_message_keeps_its_first_end_state(self, store: Store) -> None:
         await store.put_messages([message(1, key="k")])
         await settle(store, state="cancelled")
         assert await settle(store, state="timed_out") == "no"
         assert (await stored(store)).state == "cancelled"
 
-    async def test_an_older_delivery_cannot_settle(self, store: Store, other: Store) -> None:
+    async def test_an_older_delivery_cannot_settle_a_message(
+        self, store: Store, other: Store
+    ) -> None:
         await store.put_messages([message(1, key="k")])
         first = await take_one(store)
         await self.expire_leases(store)
@@ -222,7 +226,9 @@ class SettleContract(StoreContractBase):
         assert (await stored(store)).state == "open"
         assert await settle(store, by=again) == "settled"
 
-    async def test_a_settlement_that_does_not_count_is_in_nobodys_way(self, store: Store) -> None:
+    async def test_a_stale_settlement_does_not_affect_others_in_the_call(
+        self, store: Store
+    ) -> None:
         await store.put_messages([message(1, key="k")])
         first = await take_one(store)
         await self.expire_leases(store)
@@ -238,7 +244,7 @@ class SettleContract(StoreContractBase):
         assert list(results) == ["no", "settled", "no", "no", "late"]
         assert (await stored(store)).answer == "late"
 
-    async def test_a_delivery_settles_after_its_lease_if_nobody_else_got_it(
+    async def test_an_expired_delivery_settles_a_message_that_was_not_taken_again(
         self, store: Store
     ) -> None:
         await store.put_messages([message(1, key="k")])
@@ -246,15 +252,13 @@ class SettleContract(StoreContractBase):
         await self.expire_leases(store)
         assert await settle(store, by=taken) == "settled"
 
-    async def test_a_released_delivery_cannot_settle(self, store: Store) -> None:
+    async def test_a_released_delivery_cannot_settle_a_message(self, store: Store) -> None:
         await store.put_messages([message(1, key="k")])
         taken = await take_one(store)
         await store.release_message(taken)
         assert await settle(store, by=taken) == "no"
 
-    async def test_a_settled_message_can_neither_be_acknowledged_nor_released(
-        self, store: Store
-    ) -> None:
+    async def test_a_settled_message_cannot_be_acknowledged_or_released(self, store: Store) -> None:
         await store.put_messages([message(1, key="k")])
         taken = await take_one(store)
         await settle(store, answer="kept")
@@ -284,7 +288,7 @@ class SettleContract(StoreContractBase):
 class RequeueContract(StoreContractBase):
     """Sending messages again, and removing settled ones."""
 
-    async def test_dead_and_expired_messages_can_be_sent_again(
+    async def test_dead_and_expired_messages_can_be_requeued(
         self, store: Store, other: Store
     ) -> None:
         await store.put_messages([message(n, key=f"k{n}", ttl_s=60) for n in range(3)])
@@ -303,7 +307,7 @@ class RequeueContract(StoreContractBase):
             (2, 1),
         ]
 
-    async def test_a_message_that_is_sent_again_has_its_place_by_age(self, store: Store) -> None:
+    async def test_a_requeued_message_is_queued_by_its_age(self, store: Store) -> None:
         await store.put_messages([message(n, key=f"k{n}") for n in range(3)])
         await settle(store, "k0", "dead")
         await store.requeue_messages(["k0"])
@@ -312,7 +316,7 @@ class RequeueContract(StoreContractBase):
         )
         assert [each.body for each in taken] == [0, 1, 2]
 
-    async def test_nobody_waits_for_a_message_that_is_sent_again(self, store: Store) -> None:
+    async def test_a_requeued_message_has_no_waiter(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", waiter="w")])
         await settle(store, state="dead")
         await store.requeue_messages(["k"])
@@ -320,7 +324,7 @@ class RequeueContract(StoreContractBase):
         assert await settle(store) == "settled"
 
     @pytest.mark.parametrize("state", ["answered", "failed", "timed_out", "cancelled"])
-    async def test_other_messages_are_not_sent_again(
+    async def test_messages_in_other_states_are_not_requeued(
         self, store: Store, state: MessageState
     ) -> None:
         await store.put_messages([message(1, key="k"), message(2, key="open")])

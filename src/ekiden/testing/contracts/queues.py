@@ -73,7 +73,7 @@ class PutContract(StoreContractBase):
         await store.put_messages([message(body)])
         assert (await take_one(store)).body == body
 
-    async def test_an_empty_queue_gives_nothing(self, store: Store) -> None:
+    async def test_an_empty_queue_returns_no_messages(self, store: Store) -> None:
         assert await take(store) == []
         assert await store.queue_depth("q") == 0
 
@@ -92,7 +92,7 @@ class PutContract(StoreContractBase):
         assert [each.body for each in await take(store, limit=10)] == [1]
         assert await store.queue_depth("p") == 1
 
-    async def test_a_delayed_message_waits(self, store: Store) -> None:
+    async def test_a_delayed_message_is_taken_after_its_delay(self, store: Store) -> None:
         await store.put_messages([message("late", delay_s=60, priority=9), message("now")])
         assert [each.body for each in await take(store, limit=10)] == ["now"]
         assert await store.queue_depth("q") == 2
@@ -109,7 +109,7 @@ class PutContract(StoreContractBase):
         assert await store.queue_depth("p") == 1
         assert [each.body for each in await take(store, limit=10)] == [1, 4]
 
-    async def test_the_key_is_held_until_the_acknowledgement(self, store: Store) -> None:
+    async def test_a_dedup_key_is_held_until_the_acknowledgement(self, store: Store) -> None:
         await store.put_messages([message(1, dedup_key="k")])
         taken = await take_one(store)
         await store.put_messages([message(2, dedup_key="k")])
@@ -118,18 +118,18 @@ class PutContract(StoreContractBase):
         await store.put_messages([message(3, dedup_key="k")])
         assert (await take_one(store)).body == 3
 
-    async def test_messages_without_a_key_are_all_kept(self, store: Store) -> None:
+    async def test_messages_without_a_dedup_key_are_all_kept(self, store: Store) -> None:
         await store.put_messages([message(1), message(1), message(1)])
         assert await store.queue_depth("q") == 3
 
-    async def test_a_full_queue_refuses(self, store: Store) -> None:
+    async def test_a_full_queue_refuses_messages(self, store: Store) -> None:
         await store.put_messages([message(1, bound=2), message(2, bound=2)])
         with pytest.raises(QueueFull):
             await store.put_messages([message(3, bound=2)])
         assert await store.queue_depth("q") == 2
         await store.put_messages([message(3, bound=3)])
 
-    async def test_taken_messages_count_for_the_bound(self, store: Store) -> None:
+    async def test_taken_messages_count_towards_the_bound(self, store: Store) -> None:
         await store.put_messages([message(1)])
         taken = await take_one(store)
         with pytest.raises(QueueFull):
@@ -137,12 +137,12 @@ class PutContract(StoreContractBase):
         await store.ack_message(taken)
         await store.put_messages([message(2, bound=1)])
 
-    async def test_a_message_that_is_dropped_needs_no_room(self, store: Store) -> None:
+    async def test_a_dropped_duplicate_does_not_count_towards_the_bound(self, store: Store) -> None:
         await store.put_messages([message(1, dedup_key="k")])
         await store.put_messages([message(2, dedup_key="k", bound=1)])
         assert await store.queue_depth("q") == 1
 
-    async def test_all_messages_are_put_or_none(self, store: Store) -> None:
+    async def test_put_messages_is_atomic(self, store: Store) -> None:
         with pytest.raises(QueueFull):
             await store.put_messages(
                 [message(1), message(0, queue="p"), message(2), message(3, bound=2)]
@@ -150,7 +150,7 @@ class PutContract(StoreContractBase):
         assert await store.queue_depth("q") == 0
         assert await store.queue_depth("p") == 0
 
-    async def test_a_bound_holds_against_many_at_once(self, store: Store, other: Store) -> None:
+    async def test_the_bound_holds_for_concurrent_puts(self, store: Store, other: Store) -> None:
         results = await asyncio.gather(
             *((store, other)[n % 2].put_messages([message(n, bound=3)]) for n in range(9)),
             return_exceptions=True,
@@ -163,7 +163,7 @@ class PutContract(StoreContractBase):
 class TakeContract(StoreContractBase):
     """Delivering messages."""
 
-    async def test_a_taken_message_is_not_given_to_another(
+    async def test_a_taken_message_is_not_taken_by_another_owner(
         self, store: Store, other: Store
     ) -> None:
         await store.put_messages([message(1)])
@@ -171,7 +171,7 @@ class TakeContract(StoreContractBase):
         assert await take(other, "t2") == []
         assert await take(store, "t1") == []
 
-    async def test_no_more_are_taken_than_asked_for(self, store: Store) -> None:
+    async def test_at_most_the_limit_of_messages_is_taken(self, store: Store) -> None:
         await store.put_messages([message(n) for n in range(5)])
         assert [each.body for each in await take(store, limit=3)] == [0, 1, 2]
         assert [each.body for each in await take(store, limit=3)] == [3, 4]
@@ -185,7 +185,7 @@ class TakeContract(StoreContractBase):
         await self.expire_leases(store)
         assert await take(store) == []
 
-    async def test_a_message_whose_lease_ran_out_is_delivered_again(
+    async def test_a_message_with_an_expired_lease_is_delivered_again(
         self, store: Store, other: Store
     ) -> None:
         await store.put_messages([message(1)])
@@ -198,7 +198,7 @@ class TakeContract(StoreContractBase):
         assert await store.queue_depth("q") == 1
         assert await other.ack_message(again) is True
 
-    async def test_an_older_delivery_to_the_same_owner_is_stale_too(self, store: Store) -> None:
+    async def test_an_older_delivery_to_the_same_owner_is_stale(self, store: Store) -> None:
         await store.put_messages([message(1)])
         first = await take_one(store)
         await self.expire_leases(store)
@@ -206,13 +206,17 @@ class TakeContract(StoreContractBase):
         assert await store.ack_message(first) is False
         assert await store.ack_message(again) is True
 
-    async def test_a_late_acknowledgement_counts_if_nobody_else_got_it(self, store: Store) -> None:
+    async def test_a_late_acknowledgement_counts_if_the_message_was_not_taken_again(
+        self, store: Store
+    ) -> None:
         await store.put_messages([message(1)])
         taken = await take_one(store)
         await self.expire_leases(store)
         assert await store.ack_message(taken) is True
 
-    async def test_a_stale_acknowledgement_never_hits_a_newer_message(self, store: Store) -> None:
+    async def test_a_stale_acknowledgement_does_not_affect_a_newer_message(
+        self, store: Store
+    ) -> None:
         await store.put_messages([message(1)])
         first = await take_one(store)
         assert await store.ack_message(first) is True
@@ -231,7 +235,7 @@ class TakeContract(StoreContractBase):
         assert await store.ack_message(taken) is False
         assert await store.release_message(taken) is False
 
-    async def test_a_released_message_may_be_delayed(self, store: Store) -> None:
+    async def test_a_message_can_be_released_with_a_delay(self, store: Store) -> None:
         await store.put_messages([message(1)])
         taken = await take_one(store)
         assert await store.release_message(taken, delay_s=60) is True
@@ -239,16 +243,14 @@ class TakeContract(StoreContractBase):
         await self.advance_clock(store, 61)
         assert (await take_one(store)).attempts == 2
 
-    async def test_a_released_message_cannot_be_acknowledged_before_it_is_taken_again(
-        self, store: Store
-    ) -> None:
+    async def test_a_released_message_cannot_be_acknowledged(self, store: Store) -> None:
         await store.put_messages([message(1)])
         taken = await take_one(store)
         await store.release_message(taken)
         assert await store.ack_message(taken) is False
         assert await store.queue_depth("q") == 1
 
-    async def test_takers_side_by_side_never_get_the_same_message(
+    async def test_concurrent_takers_never_get_the_same_message(
         self, store: Store, other: Store
     ) -> None:
         await store.put_messages([message(n) for n in range(40)])
@@ -275,7 +277,7 @@ class KeyContract(StoreContractBase):
         assert [each.key for each in taken] == [None, "k"]
         assert await store.put_messages([]) == []
 
-    async def test_a_second_message_with_the_name_is_dropped_in_any_queue(
+    async def test_a_second_message_with_the_same_key_is_dropped_in_any_queue(
         self, store: Store, other: Store
     ) -> None:
         (first,) = await store.put_messages([message(1, key="k")])
@@ -285,12 +287,14 @@ class KeyContract(StoreContractBase):
         assert (await store.queue_depth("q"), await store.queue_depth("p")) == (1, 0)
         assert (await take_one(store)).body == 1
 
-    async def test_a_name_is_taken_within_one_call_too(self, store: Store) -> None:
+    async def test_a_message_key_is_unique_within_one_call(self, store: Store) -> None:
         first, second = await store.put_messages([message(1, key="k"), message(2, key="k")])
         assert (first.is_new, second) == (True, PutReceipt(id=first.id, is_new=False))
         assert (await stored(store)).body == 1
 
-    async def test_a_name_is_held_as_long_as_the_message_is_stored(self, store: Store) -> None:
+    async def test_a_message_key_is_held_as_long_as_the_message_is_stored(
+        self, store: Store
+    ) -> None:
         (first,) = await store.put_messages([message(1, key="k")])
         await settle(store)
         (second,) = await store.put_messages([message(2, key="k")])
@@ -300,26 +304,26 @@ class KeyContract(StoreContractBase):
         assert third.is_new
         assert third.id > first.id
 
-    async def test_a_dropped_duplicate_of_a_dedup_key_has_no_id(self, store: Store) -> None:
+    async def test_a_message_dropped_by_its_dedup_key_has_no_id(self, store: Store) -> None:
         await store.put_messages([message(1, dedup_key="d")])
         receipts = await store.put_messages([message(2, dedup_key="d"), message(3)])
         assert receipts[0] == PutReceipt(id=0, is_new=False)
         assert receipts[1].is_new
 
-    async def test_a_dedup_key_is_free_again_when_its_message_is_settled(
-        self, store: Store
-    ) -> None:
+    async def test_settling_a_message_frees_its_dedup_key(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", dedup_key="d")])
         await settle(store)
         (receipt,) = await store.put_messages([message(2, dedup_key="d")])
         assert receipt.is_new
 
-    async def test_a_message_with_a_known_name_needs_no_room(self, store: Store) -> None:
+    async def test_a_message_with_a_known_key_does_not_count_towards_the_bound(
+        self, store: Store
+    ) -> None:
         await store.put_messages([message(1, key="k")])
         (receipt,) = await store.put_messages([message(1, key="k", bound=1)])
         assert not receipt.is_new
 
-    async def test_only_open_messages_count_for_the_bound(self, store: Store) -> None:
+    async def test_only_open_messages_count_towards_the_bound(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", bound=1)])
         with pytest.raises(QueueFull):
             await store.put_messages([message(2, bound=1)])
@@ -338,7 +342,7 @@ class KeyContract(StoreContractBase):
         assert (row.owner, row.attempts, row.state) == ("t1", 1, "open")
         assert await settle(store, by=first) == "settled"
 
-    async def test_a_message_stored_as_taken_comes_back_when_the_lease_is_over(
+    async def test_a_message_stored_as_taken_is_redelivered_after_its_lease(
         self, store: Store
     ) -> None:
         await store.put_messages([message(1, taken_by="t1", lease_s=LEASE_S)])
@@ -346,7 +350,9 @@ class KeyContract(StoreContractBase):
         again = await take_one(store, "t2")
         assert (again.body, again.attempts, again.owner) == (1, 2, "t2")
 
-    async def test_many_with_one_name_at_once_are_one(self, store: Store, other: Store) -> None:
+    async def test_concurrent_messages_with_one_key_are_stored_once(
+        self, store: Store, other: Store
+    ) -> None:
         results = await asyncio.gather(
             *((store, other)[n % 2].put_messages([message(n, key="k")]) for n in range(10))
         )
@@ -355,7 +361,9 @@ class KeyContract(StoreContractBase):
         assert len({receipt.id for receipt in receipts}) == 1
         assert await store.queue_depth("q") == 1
 
-    async def test_the_oldest_can_be_taken_whatever_its_priority(self, store: Store) -> None:
+    async def test_the_oldest_message_can_be_taken_regardless_of_priority(
+        self, store: Store
+    ) -> None:
         await store.put_messages([message(n, priority=n) for n in range(4)])
         taken = await store.take_messages(
             "q", owner="t", lease_s=LEASE_S, limit=2, oldest_first=True
@@ -364,7 +372,7 @@ class KeyContract(StoreContractBase):
         assert [each.body for each in await take(store, limit=9)] == [3, 2]
 
     @pytest.mark.parametrize("oldest_first", [False, True])
-    async def test_nothing_is_taken_if_nothing_is_asked_for(
+    async def test_taking_with_a_limit_of_zero_returns_no_messages(
         self, store: Store, oldest_first: bool
     ) -> None:
         await store.put_messages([message(1)])
@@ -378,7 +386,7 @@ class KeyContract(StoreContractBase):
 class ExpiryContract(StoreContractBase):
     """Messages with a time to live."""
 
-    async def test_a_message_is_not_taken_after_its_time(self, store: Store, other: Store) -> None:
+    async def test_an_expired_message_is_not_taken(self, store: Store, other: Store) -> None:
         await store.put_messages([message(1, key="k", ttl_s=60, priority=9), message(2)])
         await self.advance_clock(store, 61)
         assert [each.body for each in await take(other, limit=9)] == [2]
@@ -388,7 +396,7 @@ class ExpiryContract(StoreContractBase):
         assert await store.queue_depth("q") == 1
         assert await settle(store) == "no"
 
-    async def test_a_message_is_taken_in_its_time(self, store: Store) -> None:
+    async def test_a_message_is_taken_before_its_ttl_ends(self, store: Store) -> None:
         await store.put_messages([message(1, ttl_s=60)])
         await self.advance_clock(store, 59)
         assert (await take_one(store)).body == 1
@@ -402,20 +410,20 @@ class ExpiryContract(StoreContractBase):
             f"k{n}" for n in range(5)
         ]
 
-    async def test_the_oldest_that_is_not_expired_is_taken(self, store: Store) -> None:
+    async def test_the_oldest_unexpired_message_is_taken(self, store: Store) -> None:
         await store.put_messages([message(1, ttl_s=60), message(2), message(3, priority=1)])
         await self.advance_clock(store, 61)
         (taken,) = await store.take_messages("q", owner="t", lease_s=LEASE_S, oldest_first=True)
         assert taken.body == 2
 
-    async def test_a_message_with_somebody_does_not_expire(self, store: Store) -> None:
+    async def test_a_taken_message_does_not_expire(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", ttl_s=5)])
         taken = await take_one(store)
         await self.advance_clock(store, 6)
         assert await take(store, "t2") == []
         assert await settle(store, by=taken) == "settled"
 
-    async def test_a_message_that_is_given_back_after_its_time_expires(self, store: Store) -> None:
+    async def test_a_message_released_after_its_ttl_expires(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", ttl_s=5)])
         taken = await take_one(store)
         await self.advance_clock(store, 6)
@@ -423,7 +431,7 @@ class ExpiryContract(StoreContractBase):
         assert await store.release_message(taken)
         assert (await stored(store)).state == "expired"
 
-    async def test_a_message_is_not_delivered_again_after_its_time(self, store: Store) -> None:
+    async def test_a_message_is_not_redelivered_after_its_ttl(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", ttl_s=5)])
         await take_one(store)
         await self.expire_leases(store)

@@ -39,7 +39,7 @@ LONGEST_KEY = 500
 class EntryContract(StoreContractBase):
     """Entries are stored, replaced, listed and removed."""
 
-    async def test_an_entry_comes_back_as_it_was_put(self, store: Store, other: Store) -> None:
+    async def test_an_entry_is_returned_as_it_was_put(self, store: Store, other: Store) -> None:
         body = {"a": [1, 2.5, None, {"b": True}], "texts": list(AWKWARD_TEXTS)}
         await store.put_entries([entry("k", "Tea 茶", body=body)])
         (back,) = await other.find_entries("s")
@@ -61,7 +61,7 @@ class EntryContract(StoreContractBase):
         assert back.body == body
         assert type(back.body) is type(body)
 
-    async def test_what_the_caller_changes_later_is_not_stored(self, store: Store) -> None:
+    async def test_later_changes_by_the_caller_are_not_stored(self, store: Store) -> None:
         body = {"list": [1]}
         await store.put_entries([entry("k", "tea", body=body)])
         body["list"].append(2)
@@ -70,7 +70,7 @@ class EntryContract(StoreContractBase):
         (hit,) = await store.search_text("s", "tea")
         assert hit.entry.body == {"list": [1]}
 
-    async def test_an_entry_takes_the_place_of_the_one_before(
+    async def test_an_entry_replaces_the_previous_one_with_its_key(
         self, store: Store, other: Store
     ) -> None:
         await store.put_entries([entry("k", "green tea", body=1)])
@@ -80,12 +80,14 @@ class EntryContract(StoreContractBase):
         assert await found(store, "green tea") == []
         assert await found(store, "coffee") == ["k"]
 
-    async def test_of_two_with_one_key_the_last_counts(self, store: Store) -> None:
+    async def test_of_two_entries_with_one_key_in_one_call_the_last_is_stored(
+        self, store: Store
+    ) -> None:
         await store.put_entries([entry("k", "one"), entry("l", "x"), entry("k", "two")])
         assert [each.text for each in await store.find_entries("s")] == ["two", "x"]
         assert await found(store, "one") == []
 
-    async def test_putting_nothing_is_fine(self, store: Store) -> None:
+    async def test_putting_an_empty_list_does_nothing(self, store: Store) -> None:
         await store.put_entries([])
         assert await listed(store) == []
 
@@ -94,7 +96,7 @@ class EntryContract(StoreContractBase):
         await store.put_entries([entry(key, key) for key in keys])
         assert await listed(store) == sorted(keys)
 
-    async def test_listing_takes_after_keys_and_limit(self, store: Store) -> None:
+    async def test_listing_honours_after_keys_and_limit(self, store: Store) -> None:
         await store.put_entries([entry(key) for key in "abcdef"])
         assert await listed(store, after="b") == ["c", "d", "e", "f"]
         assert await listed(store, after="b", limit=2) == ["c", "d"]
@@ -104,7 +106,7 @@ class EntryContract(StoreContractBase):
         assert await listed(store, keys=[]) == []
         assert await listed(store, limit=100_000) == list("abcdef")
 
-    async def test_many_keys_can_be_asked_for(self, store: Store) -> None:
+    async def test_entries_are_found_by_many_keys(self, store: Store) -> None:
         keys = [f"{number:04}" for number in range(600)]
         await store.put_entries([entry(key, "tea") for key in keys])
         asked = [*keys[::2], *(f"no {number}" for number in range(400))]
@@ -114,7 +116,7 @@ class EntryContract(StoreContractBase):
         assert await listed(store, limit=1000) == keys[1::2]
         assert await found(store, "tea", limit=1000) == keys[1::2]
 
-    async def test_what_is_deleted_is_gone_from_all_searches(self, store: Store) -> None:
+    async def test_a_deleted_entry_is_absent_from_all_searches(self, store: Store) -> None:
         await store.put_entries([entry(key, "tea", vector=[1.0, 0.0], model="m") for key in "abc"])
         assert await store.delete_entries("s", keys=["a", "b", "b", "z", "\ud800"]) == 2
         assert await listed(store) == ["c"]
@@ -124,7 +126,7 @@ class EntryContract(StoreContractBase):
         assert await store.delete_entries("s", keys=["a"]) == 0
         assert await store.delete_entries("s", keys=[]) == 0
 
-    async def test_a_space_can_be_emptied_and_used_again(self, store: Store, other: Store) -> None:
+    async def test_a_space_can_be_emptied_and_reused(self, store: Store, other: Store) -> None:
         await store.put_entries([entry(key, "tea") for key in "abc"])
         assert await store.delete_entries("s") == 3
         assert await store.delete_entries("s") == 0
@@ -133,7 +135,7 @@ class EntryContract(StoreContractBase):
         await other.put_entries([entry("d", "tea")])
         assert await found(store, "tea") == ["d"]
 
-    async def test_a_space_with_nothing_is_not_an_error(self, store: Store) -> None:
+    async def test_an_empty_space_returns_no_results(self, store: Store) -> None:
         for space in ("none", "", "\ud800", "a\x00b"):
             assert list(await store.find_entries(space)) == []
             assert list(await store.search_text(space, "tea")) == []
@@ -158,7 +160,7 @@ class EntryContract(StoreContractBase):
             *(entry("k", "x", body={"deep": [0, value]}) for value in NOT_JSON.values()),
         ],
     )
-    async def test_what_cannot_be_stored_is_refused_and_nothing_is(
+    async def test_an_invalid_entry_is_refused_and_nothing_is_stored(
         self, store: Store, bad: SearchEntry
     ) -> None:
         await store.put_entries([entry("old", "tea", vector=[1.0, 0.0], model="known")])
@@ -170,7 +172,7 @@ class EntryContract(StoreContractBase):
         assert await found(store, "tea") == ["old"]
         assert await found(store, "new") == []
 
-    async def test_a_page_of_nothing_is_refused(self, store: Store) -> None:
+    async def test_a_limit_below_one_is_refused(self, store: Store) -> None:
         with pytest.raises(UserError, match="`limit` is 1 or more"):
             await store.find_entries("s", limit=0)
         with pytest.raises(UserError, match="`limit` is 1 or more"):
@@ -178,7 +180,7 @@ class EntryContract(StoreContractBase):
         with pytest.raises(UserError, match="`limit` is 1 or more"):
             await store.search_vectors("s", [1.0], model="m", limit=-1)
 
-    async def test_keys_that_are_one_text_are_refused(self, store: Store) -> None:
+    async def test_keys_given_as_one_text_are_refused(self, store: Store) -> None:
         with pytest.raises(UserError, match="a list of keys"):
             await store.find_entries("s", keys="abc")
         with pytest.raises(UserError, match="a list of keys"):
@@ -186,7 +188,9 @@ class EntryContract(StoreContractBase):
         with pytest.raises(UserError, match="no key can come after"):
             await store.find_entries("s", after="\ud800")
 
-    async def test_entries_put_at_once_are_all_there(self, store: Store, other: Store) -> None:
+    async def test_entries_put_concurrently_are_all_stored(
+        self, store: Store, other: Store
+    ) -> None:
         await asyncio.gather(
             *(
                 (store, other)[n % 2].put_entries(
@@ -201,7 +205,9 @@ class EntryContract(StoreContractBase):
             hits = dict(scores(await store.search_text("s", f"cup {n}", limit=50)))
             assert hits["all"] == (1.0 if last.text == f"cup {n}" else 0.5)
 
-    async def test_puts_that_cross_each_other_end(self, store: Store, other: Store) -> None:
+    async def test_overlapping_concurrent_puts_do_not_deadlock(
+        self, store: Store, other: Store
+    ) -> None:
         spaces = ["a", "b", "c"]
         await asyncio.gather(
             *(
@@ -268,13 +274,15 @@ class WordContract(StoreContractBase):
         await store.put_entries([entry("k", text), entry("l", "something else entirely")])
         assert scores(await store.search_text("s", query)) == [("k", 1.0)]
 
-    async def test_another_word_of_the_same_characters_is_further(self, store: Store) -> None:
+    async def test_a_word_with_the_same_characters_scores_lower(self, store: Store) -> None:
         texts = {"a": "退货付款", "b": "我要退款", "c": "茶", "d": "🇵🇯"}
         await store.put_entries([entry(key, text) for key, text in texts.items()])
         assert scores(await store.search_text("s", "退款")) == [("b", 1.0), ("a", 0.5351)]
         assert await found(store, "🇯🇵") == []
 
-    async def test_the_share_of_the_words_by_their_rarity_is_the_score(self, store: Store) -> None:
+    async def test_the_score_is_the_share_of_matching_words_weighted_by_rarity(
+        self, store: Store
+    ) -> None:
         texts = {"a": "green tea", "b": "green cup", "c": "tea in a green cup", "d": "cold water"}
         await store.put_entries([entry(key, text) for key, text in texts.items()])
         hits = scores(await store.search_text("s", "green TEA cup tea"))
@@ -289,7 +297,7 @@ class WordContract(StoreContractBase):
         assert hits[0] == ("z", 0.6805)
         assert hits[1:] == [(f"a{n}", 0.3195) for n in range(5)]
 
-    async def test_what_every_text_has_is_found_and_counts_little(self, store: Store) -> None:
+    async def test_a_word_in_every_text_matches_with_a_low_score(self, store: Store) -> None:
         await store.put_entries([entry(f"{n:04}", f"the w{n}") for n in range(1200)])
         hits = await store.search_text("s", "the", limit=3)
         assert scores(hits) == [("0000", 1.0), ("0001", 1.0), ("0002", 1.0)]
@@ -297,12 +305,12 @@ class WordContract(StoreContractBase):
         assert (first.entry.key, first.score) == ("0007", 1.0)
         assert 0 < second.score < 0.001
 
-    async def test_how_rare_a_word_is_does_not_depend_on_other_spaces(self, store: Store) -> None:
+    async def test_word_rarity_ignores_other_spaces(self, store: Store) -> None:
         await store.put_entries([entry(f"a{n}", "cat") for n in range(5)] + [entry("z", "dog")])
         await store.put_entries([entry(f"o{n}", "dog", space="t") for n in range(50)])
         assert (await found(store, "cat dog"))[0] == "z"
 
-    async def test_no_more_than_the_limit_are_given_the_best_first(self, store: Store) -> None:
+    async def test_at_most_the_limit_of_hits_is_returned_best_first(self, store: Store) -> None:
         texts = {f"{n:02}": " ".join(f"w{m}" for m in range(n + 1)) for n in range(20)}
         await store.put_entries([entry(key, text) for key, text in texts.items()])
         question = " ".join(f"w{m}" for m in range(20))
@@ -315,9 +323,7 @@ class WordContract(StoreContractBase):
         assert len(await store.search_text("s", "w0")) == 10
 
     @pytest.mark.parametrize("query", ["", " ", "?!", "*", '""', "-", ":", "\x00", "\ud83d", "ー^"])
-    async def test_a_question_without_words_finds_nothing_but_what_it_says(
-        self, store: Store, query: str
-    ) -> None:
+    async def test_a_query_without_words_finds_nothing(self, store: Store, query: str) -> None:
         await store.put_entries([entry("k", "tea"), entry("l", "?! * -")])
         assert await found(store, query) == []
 
@@ -346,19 +352,19 @@ class WordContract(StoreContractBase):
             "$1 ? ?1 tea",
         ],
     )
-    async def test_signs_in_a_question_mean_nothing(self, store: Store, query: str) -> None:
+    async def test_punctuation_in_a_query_is_ignored(self, store: Store, query: str) -> None:
         await store.put_entries([entry("k", "green tea"), entry("l", "green")])
         assert (await found(store, query))[:1] == ["k"]
         assert "l" not in await found(store, query)
 
-    async def test_operators_in_a_question_are_words(self, store: Store) -> None:
+    async def test_operators_in_a_query_are_plain_words(self, store: Store) -> None:
         await store.put_entries([entry("k", "green tea"), entry("l", "not near and or")])
         assert await found(store, "tea AND coffee") == ["k", "l"]
         assert await found(store, "NEAR") == ["l"]
         assert await found(store, "tea NOT green") == ["k", "l"]
         assert await found(store, "NEAR(green tea, 2)") == ["k", "l"]
 
-    async def test_long_texts_are_found(self, store: Store) -> None:
+    async def test_long_texts_are_searchable(self, store: Store) -> None:
         latin = " ".join(f"word{number}" for number in range(100_000))
         han = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(330_000))
         await store.put_entries([entry("latin", latin), entry("han", han), entry("k", "tea")])
@@ -370,7 +376,7 @@ class WordContract(StoreContractBase):
         assert await found(store, "word99999") == []
         assert await found(store, "tea") == ["han", "k", "latin"]
 
-    async def test_words_and_questions_without_end_are_no_error(self, store: Store) -> None:
+    async def test_extremely_long_words_and_queries_are_accepted(self, store: Store) -> None:
         await store.put_entries(
             [entry("k", "a" * 1_000_000), entry("l", "e\u0330" * 5000), entry("m", "น" + "้" * 9000)]
         )
@@ -380,7 +386,7 @@ class WordContract(StoreContractBase):
         assert await found(store, many) == []
         assert await listed(store) == ["k", "l", "m"]
 
-    async def test_a_long_key_or_space_is_its_own(self, store: Store) -> None:
+    async def test_long_keys_and_spaces_stay_distinct(self, store: Store) -> None:
         long = "k" * LONGEST_KEY
         await store.put_entries([entry(long, "tea", space=long), entry(f"{long}2", "tea")])
         assert await found(store, "tea", long) == [long]

@@ -28,7 +28,7 @@ def of(key: str, vector: Any, model: str = "m", **fields: Any) -> SearchEntry:
 class VectorContract(StoreContractBase):
     """Texts are found by the cosine of their vectors."""
 
-    async def test_the_nearest_comes_first_and_its_cosine_is_the_score(
+    async def test_the_nearest_vector_comes_first_with_its_cosine_as_score(
         self, store: Store, other: Store
     ) -> None:
         angles = {"a": 1.0, "b": 0.0, "c": 0.5, "opposite": 3.0}
@@ -41,19 +41,19 @@ class VectorContract(StoreContractBase):
         assert all(hit.entry.vector is None and hit.entry.model == "m" for hit in hits)
         assert [hit.entry.text for hit in hits] == ["c", "b", "a", "opposite"]
 
-    async def test_a_vector_comes_back_of_length_1(self, store: Store) -> None:
+    async def test_a_stored_vector_is_returned_with_length_1(self, store: Store) -> None:
         await store.put_entries([of("k", at(1.0)), of("l", [3, 4]), of("zero", [0.0, 0.0])])
         back = {each.key: each.vector for each in await store.find_entries("s")}
         assert back["k"] == pytest.approx(at(1.0), abs=1e-6)
         assert back["l"] == pytest.approx([0.6, 0.8], abs=1e-6)
         assert back["zero"] == (0.0, 0.0)
 
-    async def test_only_the_direction_counts(self, store: Store) -> None:
+    async def test_the_length_of_a_vector_does_not_affect_the_score(self, store: Store) -> None:
         await store.put_entries([of("a", [1e-30, 0.0]), of("b", [0.0, 1e30]), of("c", [7, 7])])
         hits = scores(await store.search_vectors("s", [1e20, 0.0], model="m"))
         assert hits == [("a", 1.0), ("c", 0.7071), ("b", 0.0)]
 
-    async def test_a_vector_of_zeros_is_near_nothing(self, store: Store) -> None:
+    async def test_a_zero_vector_scores_zero(self, store: Store) -> None:
         await store.put_entries([of("a", [0.0, 0.0]), of("b", at(0.0))])
         assert scores(await store.search_vectors("s", at(0.0), model="m")) == [
             ("b", 1.0),
@@ -63,7 +63,7 @@ class VectorContract(StoreContractBase):
             score for _, score in scores(await store.search_vectors("s", [0.0, 0.0], model="m"))
         ] == [0.0, 0.0]
 
-    async def test_equally_near_ones_come_by_key(self, store: Store) -> None:
+    async def test_equally_near_entries_are_sorted_by_key(self, store: Store) -> None:
         await store.put_entries([of(key, at(1.0)) for key in "dbac"])
         hits = await store.search_vectors("s", at(0.9), model="m", limit=3)
         assert [hit.entry.key for hit in hits] == ["a", "b", "c"]
@@ -87,7 +87,7 @@ class VectorContract(StoreContractBase):
             await store.put_entries([of("b", [1.0], model="n"), of("c", [1.0, 0.0], model="n")])
         assert await listed(store) == ["a"]
 
-    async def test_the_length_of_a_model_is_that_of_the_space(self, store: Store) -> None:
+    async def test_the_vector_length_of_a_model_is_fixed_per_space(self, store: Store) -> None:
         await store.put_entries([of("a", at(0.0)), of("a", [1.0, 0.0, 0.0], space="t")])
         hits = await store.search_vectors("t", [1.0, 0.0, 0.0], model="m")
         assert [hit.entry.key for hit in hits] == ["a"]
@@ -108,7 +108,7 @@ class VectorContract(StoreContractBase):
         hits = await store.search_vectors("s", at(0.0), model="n")
         assert [hit.entry.key for hit in hits] == ["b"]
 
-    async def test_those_without_a_vector_of_a_model_are_found(self, store: Store) -> None:
+    async def test_entries_without_a_vector_of_a_model_are_found(self, store: Store) -> None:
         await store.put_entries(
             [of("a", at(0.0)), entry("b"), of("c", at(0.0), model="n"), entry("d", model="m")]
         )
@@ -118,11 +118,11 @@ class VectorContract(StoreContractBase):
         assert await listed(store, not_of_model="m", keys=["a", "d"]) == ["d"]
 
     @pytest.mark.parametrize("vector", [[], [float("nan")], [float("inf"), 1.0], ["a"], [None]])
-    async def test_a_question_that_is_no_vector_is_refused(self, store: Store, vector: Any) -> None:
+    async def test_an_invalid_query_vector_is_refused(self, store: Store, vector: Any) -> None:
         with pytest.raises(UserError, match="the vector of the question"):
             await store.search_vectors("s", vector, model="m")
 
-    async def test_long_vectors_are_found_as_arithmetic_says(self, store: Store) -> None:
+    async def test_long_vectors_are_ranked_by_their_exact_cosine(self, store: Store) -> None:
         chance = random.Random(5)
 
         def direction() -> list[float]:
@@ -144,7 +144,7 @@ class VectorContract(StoreContractBase):
             [cosines[key] for key in nearest], abs=1e-5
         )
 
-    async def test_new_vectors_are_for_entries_that_are_as_they_were(
+    async def test_put_vectors_skips_entries_that_changed_meanwhile(
         self, store: Store, other: Store
     ) -> None:
         await store.put_entries([of(key, at(1.0), body=[key]) for key in ("a", "b", "c", "d")])
@@ -168,7 +168,7 @@ class VectorContract(StoreContractBase):
         [hit] = await other.search_text("s", "a")
         assert hit.entry.key == "a"
 
-    async def test_new_vectors_keep_to_the_length_of_their_model(self, store: Store) -> None:
+    async def test_put_vectors_refuses_a_wrong_length_for_the_model(self, store: Store) -> None:
         await store.put_entries([of("a", at(1.0)), of("b", [1.0, 0.0, 0.0], model="n")])
         [first, _] = await store.find_entries("s")
         with pytest.raises(UserError, match="3"):
@@ -221,9 +221,7 @@ _QUESTIONS = ("tea", "茶", "green", "1 a", "🍵")
 class SpaceContract(StoreContractBase):
     """Spaces are separate, even with similar names."""
 
-    async def test_spaces_with_names_that_look_alike_are_apart(
-        self, store: Store, other: Store
-    ) -> None:
+    async def test_spaces_with_similar_names_are_separate(self, store: Store, other: Store) -> None:
         await store.put_entries(
             [
                 entry("k", f"tea w{number}", space=space, body=number, vector=[1.0], model="m")
@@ -244,7 +242,7 @@ class SpaceContract(StoreContractBase):
             for later in ALIKE[number + 1 :: 7]:
                 assert await listed(store, later) == ["k"]
 
-    async def test_keys_that_look_alike_are_apart(self, store: Store) -> None:
+    async def test_similar_keys_are_separate(self, store: Store) -> None:
         await store.put_entries([entry(key, f"tea {key}", body=key) for key in ALIKE])
         back = await store.find_entries("s")
         assert {each.key for each in back} == set(ALIKE)
@@ -252,7 +250,7 @@ class SpaceContract(StoreContractBase):
         assert await store.delete_entries("s", keys=["a"]) == 1
         assert len(await store.find_entries("s")) == len(ALIKE) - 1
 
-    async def test_a_new_space_has_nothing_of_one_that_was_removed(self, store: Store) -> None:
+    async def test_a_new_space_contains_nothing_of_a_removed_one(self, store: Store) -> None:
         await store.put_entries([entry("k", "tea", space="old", vector=[1.0], model="m")])
         await store.delete_entries("old")
         await store.put_entries([entry("k", "coffee", space="new", vector=[1.0, 0.0], model="m")])
@@ -260,14 +258,14 @@ class SpaceContract(StoreContractBase):
         assert await found(store, "tea", "old") == []
         assert list(await store.search_vectors("new", [1.0], model="m")) == []
 
-    async def test_what_words_a_space_has_does_not_show_in_another(self, store: Store) -> None:
+    async def test_words_of_other_spaces_do_not_affect_a_search(self, store: Store) -> None:
         await store.put_entries([entry("k", "tea"), entry("l", "cup")])
         before = await store.search_text("s", "tea cup")
         await store.put_entries([entry(str(n), "tea", space="t") for n in range(30)])
         assert await store.search_text("s", "tea cup") == before
 
     @pytest.mark.parametrize("seed", range(4))
-    async def test_whatever_is_done_each_space_has_its_own(
+    async def test_random_operations_keep_spaces_separate(
         self, store: Store, other: Store, seed: int
     ) -> None:
         chance = random.Random(seed)

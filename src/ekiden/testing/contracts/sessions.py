@@ -103,7 +103,7 @@ class LifeContract(StoreContractBase):
         async with other:
             assert (await other.get("s")).id == "s"
 
-    async def test_what_is_under_way_at_the_close_is_stored_or_refused(
+    async def test_calls_pending_at_the_close_are_stored_or_refused(
         self, other: Store, store: Store
     ) -> None:
         names = [f"s{number}" for number in range(20)]
@@ -117,7 +117,7 @@ class LifeContract(StoreContractBase):
         stored = {row.id for row in (await store.list()).sessions}
         assert stored >= {name for name, fate in zip(names, fates, strict=True) if fate is None}
 
-    async def test_closing_lets_those_who_wait_go(self, other: Store, store: Store) -> None:
+    async def test_closing_ends_waiting_calls(self, other: Store, store: Store) -> None:
         await other.wait_for_change(0)
         waiter = asyncio.ensure_future(other.wait_for_change(2 * LEASE_S))
         await asyncio.sleep(0)
@@ -125,15 +125,15 @@ class LifeContract(StoreContractBase):
             await other.close()
             await waiter
 
-    async def test_async_with_gives_the_store_itself(self, store: Store) -> None:
+    async def test_async_with_returns_the_store(self, store: Store) -> None:
         async with store as entered:
             assert entered is store
             await store.create(new_session("s"))
 
-    async def test_its_url_names_it(self, store: Store) -> None:
+    async def test_a_store_has_a_url(self, store: Store) -> None:
         assert store.url
 
-    async def test_info_tells_engine_version_format_and_counts(self, store: Store) -> None:
+    async def test_info_returns_engine_version_format_and_counts(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(event(1), event(2)))
         info = await store.info()
@@ -143,7 +143,7 @@ class LifeContract(StoreContractBase):
         assert (info["sessions"], info["events"]) == (1, 2)
         assert list(info["estimated"]) == []
 
-    async def test_trying_to_write_changes_nothing(self, store: Store, other: Store) -> None:
+    async def test_check_writable_changes_nothing(self, store: Store, other: Store) -> None:
         await store.create(new_session("s"))
         before = await other.info()
         await store.check_writable()
@@ -164,7 +164,7 @@ class SessionContract(StoreContractBase):
         assert (row.outcome, row.owner) == (None, None)
         assert row.created_at_us == row.updated_at_us > 0
 
-    async def test_what_is_left_out_has_its_default(self, store: Store) -> None:
+    async def test_omitted_session_fields_have_defaults(self, store: Store) -> None:
         await store.create(new_session("s"))
         row = await store.get("s")
         assert (row.status, row.user_id, row.meta) == ("idle", None, {})
@@ -180,7 +180,9 @@ class SessionContract(StoreContractBase):
             await other.create(new_session("s", user_id="second"))
         assert (await store.get("s")).user_id == "first"
 
-    async def test_of_many_who_create_one_id_one_succeeds(self, store: Store, other: Store) -> None:
+    async def test_of_concurrent_creations_of_one_id_one_succeeds(
+        self, store: Store, other: Store
+    ) -> None:
         results = await asyncio.gather(
             *((store, other)[n % 2].create(new_session("s")) for n in range(8)),
             return_exceptions=True,
@@ -214,7 +216,7 @@ class ListContract(StoreContractBase):
         page = await store.list()
         assert (list(page.sessions), page.next_cursor) == ([], None)
 
-    async def test_a_listed_row_is_the_row(self, store: Store) -> None:
+    async def test_a_listed_row_equals_the_row_of_get(self, store: Store) -> None:
         await claimed(store)
         page = await store.list()
         assert list(page.sessions) == [await store.get("s")]
@@ -236,7 +238,7 @@ class ListContract(StoreContractBase):
         assert seen == ["s5", "s4", "s3", "s2", "s1", "s0"]
         assert sizes == [2, 2, 2]
 
-    async def test_a_page_may_begin_at_a_session_that_was_deleted(self, store: Store) -> None:
+    async def test_a_page_can_start_at_a_deleted_session(self, store: Store) -> None:
         for number in range(4):
             await store.create(new_session(f"s{number}"))
         page = await store.list(limit=2)
@@ -286,7 +288,7 @@ class ListContract(StoreContractBase):
 class DeleteContract(StoreContractBase):
     """Removing sessions."""
 
-    async def test_a_deleted_session_is_gone_with_all_it_had(
+    async def test_a_deleted_session_is_removed_with_its_events_and_steps(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -297,7 +299,7 @@ class DeleteContract(StoreContractBase):
         assert list(await store.events("s")) == []
         assert dict(await store.steps("s")) == {}
 
-    async def test_a_session_may_be_made_again_after_deletion(self, store: Store) -> None:
+    async def test_a_session_can_be_recreated_after_deletion(self, store: Store) -> None:
         claim = await claimed(store)
         await store.commit(claim, step(event(1), steps={"k": 1}, release=True))
         await store.delete("s")
@@ -319,23 +321,21 @@ class DeleteContract(StoreContractBase):
         with pytest.raises(SessionNotFound):
             await store.delete("nobody")
 
-    async def test_a_session_that_somebody_has_is_not_deleted(
-        self, store: Store, other: Store
-    ) -> None:
+    async def test_a_claimed_session_is_not_deleted(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
         with pytest.raises(SessionBusy) as caught:
             await other.delete("s")
         assert caught.value.owner == "w1"
         await store.commit(claim, step(event(1)))
 
-    async def test_an_expired_lease_does_not_keep_a_session(self, store: Store) -> None:
+    async def test_a_session_with_an_expired_lease_can_be_deleted(self, store: Store) -> None:
         claim = await claimed(store)
         await self.expire_leases(store)
         await store.delete("s")
         with pytest.raises(LeaseLost):
             await store.commit(claim, step(event(1)))
 
-    async def test_a_claim_on_a_deleted_session_is_worth_nothing_to_its_successor(
+    async def test_a_claim_of_a_deleted_session_does_not_hold_for_its_successor(
         self, store: Store
     ) -> None:
         stale = await claimed(store)

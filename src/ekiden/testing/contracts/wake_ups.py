@@ -47,7 +47,7 @@ async def status_of(store: Store, session_id: str = "s") -> tuple[SessionStatus,
 class WakeContract(StoreContractBase):
     """Waiting sessions, and their wake-ups."""
 
-    async def test_a_session_that_waits_becomes_ready_when_woken(
+    async def test_a_waiting_session_becomes_ready_when_woken(
         self, store: Store, other: Store
     ) -> None:
         await suspended(store)
@@ -60,19 +60,21 @@ class WakeContract(StoreContractBase):
         assert (found[1].id, found[1].wakes) == ("s", 1)
 
     @pytest.mark.parametrize("status", ["idle", "ready"])
-    async def test_another_session_is_woken_without_a_change_of_status(
+    async def test_waking_a_session_that_does_not_wait_keeps_its_status(
         self, store: Store, status: SessionStatus
     ) -> None:
         await store.create(new_session("s", status=status))
         await store.write(Batch(wakes=["s", "s"]))
         assert await status_of(store) == (status, 2)
 
-    async def test_waking_nobody_changes_nothing(self, store: Store) -> None:
+    async def test_waking_an_unknown_session_changes_nothing(self, store: Store) -> None:
         await suspended(store)
         await store.write(Batch(wakes=["nobody", ""]))
         assert await status_of(store) == ("waiting", 0)
 
-    async def test_sessions_that_were_woken_stand_in_line_from_then_on(self, store: Store) -> None:
+    async def test_woken_sessions_are_queued_from_the_time_of_their_wake(
+        self, store: Store
+    ) -> None:
         for name in ("a", "b"):
             await suspended(store, name)
         await store.create(new_session("c", status="ready"))
@@ -83,7 +85,7 @@ class WakeContract(StoreContractBase):
             order.append(found[1].id)
         assert order == ["c", "b", "a"]
 
-    async def test_a_wake_while_somebody_works_needs_no_lease_and_takes_none(
+    async def test_waking_a_claimed_session_leaves_its_lease_unchanged(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -92,7 +94,7 @@ class WakeContract(StoreContractBase):
         assert (row.owner, row.epoch, row.wakes) == ("w1", claim.epoch, 1)
         await store.commit(claim, step(patch=SessionPatch(cursor={"at": 1})))
 
-    async def test_a_session_does_not_wait_for_a_wake_that_it_has_not_seen(
+    async def test_a_session_with_an_unseen_wake_does_not_wait(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -101,7 +103,7 @@ class WakeContract(StoreContractBase):
         assert await status_of(store) == ("ready", 1)
         assert await other.claim_next(owner="w2", lease_s=LEASE_S) is not None
 
-    async def test_a_session_waits_if_it_has_seen_every_wake(
+    async def test_a_session_that_has_seen_every_wake_waits(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -109,14 +111,14 @@ class WakeContract(StoreContractBase):
         await store.commit(claim, step(patch=WAITING, seen_wakes=1, release=True))
         assert await status_of(store) == ("waiting", 1)
 
-    async def test_who_does_not_say_what_it_has_seen_waits(self, store: Store) -> None:
+    async def test_a_commit_without_seen_wakes_waits(self, store: Store) -> None:
         claim = await claimed(store)
         await store.write(Batch(wakes=["s"]))
         await store.commit(claim, step(patch=WAITING))
         assert await status_of(store) == ("waiting", 1)
 
     @pytest.mark.parametrize("status", [None, "idle", "ready"])
-    async def test_seen_wakes_mean_nothing_without_waiting(
+    async def test_seen_wakes_are_ignored_unless_the_session_waits(
         self, store: Store, status: SessionStatus | None
     ) -> None:
         claim = await claimed(store)
@@ -138,7 +140,7 @@ class WakeContract(StoreContractBase):
         await settle(other, state="answered")
         assert await status_of(store) == ("ready", 1)
 
-    async def test_several_messages_of_one_session_wake_it_as_often(self, store: Store) -> None:
+    async def test_each_settled_message_wakes_its_session(self, store: Store) -> None:
         await suspended(store)
         await store.put_messages([message(n, key=f"k{n}", session_id="s") for n in range(3)])
         ends = [MessageSettle(key=f"k{n}", state="answered") for n in range(3)]
@@ -152,17 +154,17 @@ class WakeContract(StoreContractBase):
         assert await take(store) == []
         assert await status_of(store) == ("ready", 1)
 
-    async def test_forgetting_a_message_wakes_nobody(self, store: Store) -> None:
+    async def test_forgetting_a_message_wakes_no_session(self, store: Store) -> None:
         await suspended(store)
         await store.put_messages([message(1, key="k", session_id="s")])
         await settle(store, forget=True)
         assert await status_of(store) == ("waiting", 0)
 
-    async def test_a_message_of_a_session_that_is_gone_can_be_settled(self, store: Store) -> None:
+    async def test_a_message_of_a_deleted_session_can_be_settled(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", session_id="gone")])
         assert await settle(store) == "settled"
 
-    async def test_many_wakes_at_once_are_all_counted(self, store: Store, other: Store) -> None:
+    async def test_concurrent_wakes_are_all_counted(self, store: Store, other: Store) -> None:
         await suspended(store)
         await store.put_messages([message(n, key=f"k{n}", session_id="s") for n in range(10)])
         await asyncio.gather(
@@ -171,7 +173,7 @@ class WakeContract(StoreContractBase):
         )
         assert await status_of(store) == ("ready", 20)
 
-    async def test_suspending_and_waking_at_once_never_loses_the_wake(
+    async def test_a_concurrent_suspend_and_wake_never_loses_the_wake(
         self, store: Store, other: Store
     ) -> None:
         for number in range(20):
@@ -183,7 +185,7 @@ class WakeContract(StoreContractBase):
             await asyncio.gather(*((suspend, answer) if number % 2 else (answer, suspend)))
             assert await status_of(store, name) == ("ready", 1)
 
-    async def test_a_wake_is_a_change(self, store: Store, other: Store) -> None:
+    async def test_a_wake_ends_wait_for_change(self, store: Store, other: Store) -> None:
         await suspended(store)
         await store.wait_for_change(0)
         waiter = asyncio.ensure_future(store.wait_for_change(2 * LEASE_S))
@@ -200,7 +202,7 @@ _READY: Any = {"status": "ready"}
 class PriorityContract(StoreContractBase):
     """The order of ready sessions."""
 
-    async def test_a_session_has_the_priority_it_was_made_with(
+    async def test_a_session_has_the_priority_it_was_created_with(
         self, store: Store, other: Store
     ) -> None:
         await store.create(new_session("a"))
@@ -219,7 +221,7 @@ class PriorityContract(StoreContractBase):
         ]
 
     @pytest.mark.parametrize("priority", [0, 5, -1, "high", None, True])
-    async def test_what_is_no_priority_is_refused(self, store: Store, priority: Any) -> None:
+    async def test_an_invalid_priority_is_refused(self, store: Store, priority: Any) -> None:
         new = new_session("s", priority=priority)
         with pytest.raises(UserError, match="priority"):
             await store.create(new)
@@ -229,9 +231,7 @@ class PriorityContract(StoreContractBase):
             await store.write(Batch(openings=[SessionOpening(new=new)]))
         assert (await store.list()).sessions == []
 
-    async def test_the_more_important_ones_come_first_and_equals_in_their_order(
-        self, store: Store
-    ) -> None:
+    async def test_sessions_are_claimed_by_priority_then_in_order(self, store: Store) -> None:
         for name, priority in (
             ("low", LOW),
             ("normal 1", NORMAL),
@@ -250,7 +250,7 @@ class PriorityContract(StoreContractBase):
             "low",
         ]
 
-    async def test_who_waited_for_the_difference_is_not_overtaken_any_more(
+    async def test_a_session_that_waited_for_the_head_start_is_not_overtaken(
         self, store: Store
     ) -> None:
         lead_s = HEAD_START_S[URGENT] - HEAD_START_S[LOW]
@@ -262,7 +262,9 @@ class PriorityContract(StoreContractBase):
         await store.create(new_session("new", **_READY))
         assert await self._claim_all(store) == ["old and low", "high", "not as old", "new"]
 
-    async def test_the_first_of_the_wanted_agents_is_claim_all(self, store: Store) -> None:
+    async def test_claim_next_takes_the_first_session_of_the_named_agents(
+        self, store: Store
+    ) -> None:
         await store.create(new_session("theirs", agent="sales", priority=URGENT, **_READY))
         await store.create(new_session("mine", priority=LOW, **_READY))
         found = await store.claim_next(owner="w1", lease_s=LEASE_S, agents=["triage"])
@@ -283,7 +285,7 @@ class PriorityContract(StoreContractBase):
         await store.release(kept[2])
         assert (await self._claim_all(store))[-1] == "normal"
 
-    async def test_a_session_that_is_woken_keeps_its_priority(self, store: Store) -> None:
+    async def test_a_woken_session_keeps_its_priority(self, store: Store) -> None:
         waiting = SessionPatch(status="waiting")
         for name, priority in (("low", LOW), ("high", HIGH)):
             claim = await self._claimed_session(store, name, priority)
@@ -294,15 +296,13 @@ class PriorityContract(StoreContractBase):
         await store.commit(other, Commit(patch=SessionPatch(), wakes=["high"], release=True))
         assert await self._claim_all(store) == ["high", "normal", "low"]
 
-    async def test_whose_owner_died_is_taken_in_its_turn(self, store: Store) -> None:
+    async def test_an_expired_session_is_claimed_by_its_priority(self, store: Store) -> None:
         await self._claimed_session(store, "high", HIGH)
         await self.expire_leases(store)
         await store.create(new_session("normal", **_READY))
         assert await self._claim_all(store) == ["high", "normal"]
 
-    async def test_those_whose_owners_died_and_those_nobody_had_are_in_one_line(
-        self, store: Store
-    ) -> None:
+    async def test_expired_and_new_sessions_are_claimed_in_one_order(self, store: Store) -> None:
         for name, priority in (("low", LOW), ("urgent", URGENT), ("normal", NORMAL)):
             await self._claimed_session(store, name, priority)
         await self.expire_leases(store)
