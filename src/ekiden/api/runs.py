@@ -107,7 +107,8 @@ class LimitOptions(TypedDict, total=False):
     """The limits of a run.
 
     A limit stays in effect, in every process that continues the run, until a caller sets another
-    value. A missing limit is not changed. For a new run, missing limits come from the settings.
+    value. A missing limit is not changed. Missing limits come from the settings for a new run, and
+    for a run that is out of budget and is resumed.
     """
 
     max_turns: Annotated[
