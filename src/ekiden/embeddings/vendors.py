@@ -277,8 +277,8 @@ class OpenAIEmbedder(RemoteEmbedder):
     With another `base_url` than OpenAI's, no key is needed. `dimension` is required for models that
     OpenAI does not have. For ``text-embedding-3-…``, `dimension` can shorten the vectors. For other
     models, it must be the length of the vectors that the server returns. `shorten` sets whether the
-    request contains the dimension. By default, this is so if `dimension` differs from the model's
-    known length.
+    request contains the dimension. By default the request contains the dimension if it differs from
+    the model's known length.
 
     If a server asks for a delay of more than two seconds, `embed` raises `ModelError` at once.
     """

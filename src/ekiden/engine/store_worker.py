@@ -299,7 +299,7 @@ class Stops:
         self._also = also
 
     async def run(self) -> None:
-        """Serve requests for ever, soon after they are stored."""
+        """Serve requests soon after they are stored, until this call is cancelled."""
         longest_s = _LONGEST_S
         while True:
             try:

@@ -47,7 +47,8 @@ class MemoryWorker:
         self._backends = sorted({name for agent in team if (name := _backend(agent)) is not None})
 
     async def run(self) -> None:
-        """Deliver regularly, for ever. Ends at once if no agent has a back end."""
+        """Deliver regularly until this call is cancelled. Returns at once if no agent has a back
+        end."""
         while self._backends:
             await self.once()
             await asyncio.sleep(_EVERY_S)

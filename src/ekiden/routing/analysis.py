@@ -74,8 +74,8 @@ class RouteAnalysis(Value):
     agent: str | None
     """The chosen agent. `null` if no agent matched."""
     method: Method
-    """How the agent was chosen. `named`: by the person. `default`: by the fallback. Any other value
-    is the stage that chose the agent."""
+    """How the agent was chosen. `named`: by the person. `default`: by the fallback. `none`: no
+    agent matched. Any other value is the stage that chose the agent."""
     confidence: int
     matched_keywords: Sequence[str]
     matched_patterns: Sequence[str]

@@ -14,7 +14,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.roles import RouteCause
 
 ROUTER_NAME = "router-agent"
-"""The system agent that routes."""
+"""The name of the system agent that routes requests."""
 STRATEGIES: tuple[Strategy, ...] = ("rule", "semantic", "llm", "hybrid")
 
 

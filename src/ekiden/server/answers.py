@@ -36,7 +36,8 @@ _log = logging.getLogger("ekiden.server")
 Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]
 Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
 Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
-"""The service of the caller's tenant, if the caller has the scope."""
+"""The type of a parameter with the service of the caller's tenant. The caller must have the
+scope."""
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
 """The caller, for routes that need its name. Used in addition to a parameter that checks the
 scope."""

@@ -19,7 +19,7 @@ from ekiden.inbox.items import ChangeName
 from ekiden.routing.decision import Method
 
 OTHER = "other"
-"""The label of unknown values, and of values above a limit."""
+"""The label value for unknown values, and for new values above a limit."""
 _LONGEST = 100
 
 K = TypeVar("K", bound=Hashable)

@@ -1,4 +1,4 @@
-"""Runs guardrails concurrently: those for the input of an agent, and those for handoffs.
+"""Runs the input guardrails of agents and the guardrails of handoffs concurrently.
 
 Guardrails fail closed: if a guardrail crashes or times out, the input or handoff is rejected.
 

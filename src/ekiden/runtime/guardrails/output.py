@@ -1,10 +1,11 @@
-"""Output guardrails, which check an answer before it is recorded, and stored tool decisions.
+"""Checks answers with output guardrails before they are recorded. Also records and reads the
+decisions of tool guardrails.
 
 A rejected answer does not become part of the conversation. All guardrails run, even after a
 rejection, so that the model gets all violations at once.
 
-A guardrail that passed is listed in the event of the tool call. A guardrail that rejected gets an
-event of its own, which is audited.
+A tool guardrail that passed is listed in the event of the tool call. A tool guardrail that rejected
+gets an event of its own, which is audited.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ async def sessions_at_work(
 async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
     """The target of `edge`, the declared handoff. Raises `HandoffRefused` if there is no target.
 
-    If the target is fixed, this does not call `on_invoke_handoff`.
+    If the target is fixed, this function does not call `on_invoke_handoff`.
     """
     edge = attempt.edge
     if edge.agent is None:

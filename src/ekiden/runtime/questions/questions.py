@@ -1,4 +1,5 @@
-"""Questions and notices of a run to agents and to people; each is stored once, like its answer."""
+"""Questions and notices of a run to agents and to people. Each of them is stored once, like its
+answer."""
 
 from __future__ import annotations
 

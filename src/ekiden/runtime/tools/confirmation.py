@@ -427,9 +427,9 @@ def _digest(call: Item) -> str:
 def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
     """The question for the person: the template, with the tool's name and the arguments.
 
-    The person sees all data of the call. If the template lacks the tool's name or the arguments,
-    they are appended. JSON escapes are resolved, and control and invisible characters are spelled
-    out. Shortened arguments are marked.
+    If the template lacks the tool's name or the arguments, they are appended. JSON escapes are
+    resolved, and control and invisible characters are spelled out, so that nothing is hidden. If
+    long arguments are shortened, this is marked.
     """
     filled = {
         "{tool_name}": tool,
