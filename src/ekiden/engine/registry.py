@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias
 
+from ekiden import __version__
 from ekiden.core.agent import Team
 from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StoreError, UserError
@@ -320,7 +319,7 @@ class Heartbeat:
             "owner": owner_name(),
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "version": _version(),
+            "version": __version__,
             "engine": self._engine,
             "tenant": store_worker.name,
             "agents": sorted(store_worker.serves),
@@ -341,11 +340,3 @@ class Heartbeat:
             if each.agent not in self._reported:
                 self._reported.add(each.agent)
                 _log.warning("ready sessions that no worker runs: %s", each)
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("ekiden")
-    except PackageNotFoundError:
-        return "unknown"

@@ -8,11 +8,11 @@ import os
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
+from ekiden import __version__
 from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.masking import keep_secret, secrets_of
@@ -178,7 +178,7 @@ class Link:
         server = self._server.filled_in(self._environment)
         keep_secret(_secrets(server))
         transport = self._local(server) if server.transport == "stdio" else _remote(server)
-        info = Implementation(name="ekiden", version=_version())
+        info = Implementation(name="ekiden", version=__version__)
         async with Client(_watched(transport, self._over), client_info=info, cache=None) as client:
             yield client
 
@@ -298,13 +298,6 @@ async def _listed(client: Client) -> list[Any]:
         if cursor is None or len(tools) >= _MAX_TOOLS:
             break
     return tools[:_MAX_TOOLS]
-
-
-def _version() -> str:
-    try:
-        return metadata.version("ekiden")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _fail(ready: asyncio.Future[None], failure: McpUnavailable) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from ekiden import __version__
 from ekiden.core.conversation.shapes import Object, check
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import SessionImportInvalid
@@ -61,7 +61,7 @@ def export_record(
     document: dict[str, Any] = {
         "format": EXPORT_FORMAT,
         "version": EXPORT_VERSION,
-        "ekiden": _version(),
+        "ekiden": __version__,
         "session": {**session_record(row), "variables": dict(row.variables)},
         "events": [event.to_json() for event in events],
         "resume": {
@@ -75,14 +75,6 @@ def export_record(
     }
     copied: dict[str, Any] = copy_json(document)
     return copied
-
-
-def _version() -> str | None:
-    """The version of Ekiden, for people; `None` if the package is not installed."""
-    try:
-        return version("ekiden")
-    except PackageNotFoundError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.tracing.exports import masked
 from ekiden.tracing.otel.conventions import describe_span
@@ -300,7 +300,7 @@ class OtelSpans:
         # Created only because it reads the sampler from the environment.
         provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         self._sampler = provider.sampler
-        self._scope = InstrumentationScope(SCOPE, _version())
+        self._scope = InstrumentationScope(SCOPE, __version__)
 
     def readable(
         self, spans: Iterable[Span], *, tops: Mapping[str, str | None]
@@ -405,17 +405,10 @@ def _resource() -> Resource:
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 
     given = Resource.create()
-    own = {SERVICE_VERSION: _version()} if SERVICE_VERSION not in given.attributes else {}
+    own = {SERVICE_VERSION: __version__} if SERVICE_VERSION not in given.attributes else {}
     if str(given.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         own[SERVICE_NAME] = SCOPE
     return given.merge(Resource(own))
-
-
-def _version() -> str:
-    try:
-        return version("ekiden")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 _MOST_SESSIONS: Final = 10_000
