@@ -139,11 +139,6 @@ _FRAMEWORKS: tuple[Integration, ...] = tuple(
 _known = {each.name: each for each in (*_BUILT_IN, *_FRAMEWORKS)}
 
 
-def register_integration(integration: Integration) -> None:
-    """Register an integration. It replaces an integration with the same name."""
-    _known[integration.name] = integration
-
-
 def integration(name: str) -> Integration:
     """Return the integration with this name. Raises `UserError` if no integration has this name."""
     if name not in _known:
