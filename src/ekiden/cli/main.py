@@ -20,7 +20,7 @@ from ekiden.cli.errors import (
     defect,
     exit_for_error,
 )
-from ekiden.cli.output import complain, prepare_log, prepare_streams, say
+from ekiden.cli.output import complain, prepare_log, prepare_streams, say, show
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.core.errors import EkidenError
 from ekiden.core.text.wording import is_unicode
@@ -268,7 +268,6 @@ def _routed(text: str, *, begin: Callable[[], None] | None, as_json: bool) -> in
     team = read_team(os.getcwd())
     if team is None:
         return None
-    from ekiden.cli.output import show
     from ekiden.cli.projects import show_learning, tell_problem
     from ekiden.cli.transcript import print_route
     from ekiden.routing.analysis import analysis

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.api.methods.values import AGO, PAGE, UNITS, read_moment
+from ekiden.api.methods.values import AGO, PAGE, UNITS, Pages, read_moment
 from ekiden.cli.errors import UsageError
-from ekiden.cli.output import emit, note, say
+from ekiden.cli.output import Table, emit, note, print_table, say
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
-    from ekiden.api.methods.values import Pages
     from ekiden.api.runs import LimitOptions
-    from ekiden.cli.output import Table
 
 
 STATUS = ("--status", "--state")
@@ -369,7 +367,6 @@ class Listing:
         self, found: Pages[T], table: Callable[[Sequence[T]], Table], *, none: str
     ) -> Sequence[T]:
         """Print a page, or `none`, and print on standard error where the next one begins."""
-        from ekiden.cli.output import print_table
         from ekiden.core.documents import to_json
 
         wanted = self.limit or (None if self.json_lines else self.usual)

@@ -79,6 +79,11 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def as_text(value: object) -> str:
+    """A text unchanged, any other value as JSON."""
+    return value if isinstance(value, str) else dumps(value)
+
+
 def emit(value: Any) -> None:
     """A value for programs: JSON on one line of standard output."""
     sys.stdout.write(safe(dumps(value)) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.cli.errors import UsageError
+from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.options import (
     NO_LIMITS,
     STORE_HELP,
@@ -315,7 +315,6 @@ class TeamWithStore(TeamAtWork):
             return
         import asyncio
 
-        from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, person_name, tell_notes
         from ekiden.cli.run_observer import resume_command, stopped, tell_busy
         from ekiden.client.ekiden import at_store

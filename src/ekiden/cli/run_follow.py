@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ekiden.api.runs import Shown, Until
     from ekiden.cli.prompts import TerminalApprover
     from ekiden.client.ekiden import Ekiden
-    from ekiden.core.questions import InboxItem
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
 """Returns the run, which executes while it is read."""

@@ -12,19 +12,34 @@ from typing import TYPE_CHECKING, Any, Final
 from ekiden.cli.ids import begun_session_id, session_id as find_session, sessions_of
 from ekiden.cli.options import RunFlags
 from ekiden.cli.place import Place
-from ekiden.cli.projects import open_project, title_of
+from ekiden.cli.projects import (
+    check_addressee,
+    check_owner,
+    open_project,
+    tell_notes,
+    title_of,
+    user_here,
+)
 from ekiden.cli.prompts import (
     TerminalApprover,
+    approver,
     ask_on_terminal,
     is_attended,
 )
-from ekiden.cli.run_follow import LocalRun, RunFollower, WaitPolicy
-from ekiden.cli.run_observer import RunView
+from ekiden.cli.run_follow import (
+    BUSY_S,
+    LocalRun,
+    OnBusy,
+    RunFollower,
+    ServerRun,
+    Start,
+    WaitPolicy,
+)
+from ekiden.cli.run_observer import RunView, resume_command, run_config
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
-    from ekiden.cli.run_follow import ServerRun, Start
     from ekiden.core.values import Priority
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
@@ -58,7 +73,6 @@ async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> i
         return await _begin_at_server(flags, place, message)
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
-    from ekiden.cli.projects import check_addressee, check_owner
     from ekiden.project.run_tasks import start_run
     from ekiden.sessions import Session
 
@@ -129,7 +143,6 @@ class _Here:
 
     async def watch(self, session: Session, start: Start | None) -> int:
         """Show the run that `start` begins, or with `None` the session's current one."""
-        from ekiden.cli.run_observer import resume_command
         from ekiden.project.run_tasks import finished_run, resume_run
 
         flags, team = self.flags, self.project.team
@@ -167,9 +180,6 @@ class _Here:
 async def _opened(
     flags: RunFlags, place: Place, project: Project, *, create: bool
 ) -> AsyncIterator[_Here]:
-    from ekiden.cli.projects import tell_notes
-    from ekiden.cli.prompts import approver
-    from ekiden.cli.run_observer import run_config
     from ekiden.project import open_store
 
     address = place.address(project.settings.store)
@@ -193,8 +203,6 @@ async def _opened(
 
 
 async def _begin_at_server(flags: RunFlags, place: Place, message: OpeningMessage) -> int:
-    from ekiden.cli.projects import check_owner, user_here
-    from ekiden.cli.run_follow import ServerRun
 
     place.check_for_server(flags, allow=flags.allow)
     async with place.connected() as client:
@@ -225,7 +233,6 @@ async def _begin_at_server(flags: RunFlags, place: Place, message: OpeningMessag
 
 async def _resume_at_server(flags: RunFlags, place: Place, session_id: str) -> int:
     from ekiden.api.methods.called import AsyncStream
-    from ekiden.cli.run_follow import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Run, RunStarted
 
     place.check_for_server(flags, allow=flags.allow)

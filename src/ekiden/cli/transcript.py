@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ekiden.cli.output import Whole, print_pairs, print_table, say
+from ekiden.cli.output import Whole, as_text, print_pairs, print_table, say
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.events import Event
@@ -147,7 +147,7 @@ def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> TranscriptLine 
         return TranscriptLine(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
     if kind == "function_call_output":
         tool = tools.get(item.get("call_id", ""), "tool")
-        return TranscriptLine(tool, shorten(_output(item.get("output"))))
+        return TranscriptLine(tool, shorten(as_text(item.get("output"))))
     return None
 
 
@@ -159,10 +159,6 @@ def _arguments(text: Any) -> str:
     if not isinstance(values, dict):
         return str(text)
     return ", ".join(f"{name}={dumps(value)}" for name, value in values.items())
-
-
-def _output(value: Any) -> str:
-    return value if isinstance(value, str) else dumps(value)
 
 
 def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
@@ -202,6 +198,8 @@ def short(value: object) -> str:
     """A reason or an error on one line, cut."""
     return shorten(" ".join(str(value).split()), _LONGEST_REASON)
 
+
+# Plans as trees, and the full analysis of a routing decision.
 
 _MAX_CHARS = 200
 

@@ -10,12 +10,11 @@ from ekiden.capabilities import CapabilityMatcher, Match
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.wording import lazy_pattern, suggestion
-from ekiden.routing.decision import STRATEGIES, Strategy
+from ekiden.routing.decision import STRATEGIES, RouteDecision, Strategy
 
 if TYPE_CHECKING:
     from ekiden.core.roles import RouteCause
     from ekiden.project.project import Project
-    from ekiden.routing.decision import RouteDecision
 
 AUTO = "auto"
 

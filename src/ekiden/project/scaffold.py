@@ -10,20 +10,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from ekiden.agents import (
-    AgentDefinition,
-    AgentFileProblem,
-    origin_of,
-    read_agent_file,
-    read_agent_text,
-)
 from ekiden.core.errors import UserError
-from ekiden.core.profile import Confirmation
 from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
-from ekiden.project.settings.files import replace_file
+
+if TYPE_CHECKING:
+    from ekiden.agents import AgentDefinition, AgentFileProblem
 
 Template: TypeAlias = Literal["support", "coding", "research"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
@@ -226,6 +220,8 @@ def _files(source: Path) -> list[Path]:
 
 
 def _convert(source: Path, target: Path) -> _Converted:
+    from ekiden.agents import origin_of, read_agent_file, read_agent_text
+
     origin = origin_of(source)
     file = read_agent_file(source, origin="claude" if origin == "ekiden" else origin)
     problems = file.problems
@@ -275,6 +271,8 @@ def _set_fields(value: Any) -> dict[str, Any] | None:
 
 
 def _tools(definition: AgentDefinition) -> dict[str, Any] | None:
+    from ekiden.core.profile import Confirmation
+
     if not definition.tools:
         return None
     tools: dict[str, Any] = {"allow": list(definition.tools)}
@@ -290,6 +288,8 @@ def _tools(definition: AgentDefinition) -> dict[str, Any] | None:
 
 
 def _write(path: Path, text: str) -> None:
+    from ekiden.project.settings.files import replace_file
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())

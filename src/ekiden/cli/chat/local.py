@@ -16,7 +16,7 @@ from ekiden.cli.errors import Exit, defect, exit_for_error, exit_for_outcome
 from ekiden.cli.place import VIA
 from ekiden.cli.projects import check_addressee, check_owner, person_name, relative, title_of
 from ekiden.cli.run_observer import problem_of
-from ekiden.client.ekiden import at_store
+from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.errors import AgentFilesInvalid, EkidenError, SessionBusy, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.runs import Failed, OutOfBudget, Waiting
@@ -26,7 +26,6 @@ from ekiden.sessions import Session
 if TYPE_CHECKING:
     from ekiden.agents import AgentWatcher, LoadedAgents
     from ekiden.api.sessions import SessionSummary
-    from ekiden.client.ekiden import Ekiden
     from ekiden.core.agent import Team
     from ekiden.core.questions import InboxItem
     from ekiden.project.project import Project

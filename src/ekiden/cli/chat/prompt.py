@@ -24,7 +24,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.styles import Style
 
-from ekiden.cli.chat.catalogue import Sources, candidates
+from ekiden.cli.chat.catalogue import PickerList, Sources, candidates
 from ekiden.cli.chat.reader import StatusOf
 from ekiden.cli.output import safe
 from ekiden.core.values import dumps, loads
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from ekiden.cli.chat.catalogue import PickerList
 
 LEAVE_HINT = "Ctrl-C again leaves, or Ctrl-D"
 
@@ -96,7 +95,6 @@ async def choose(
     output: Output | None = None,
 ) -> int | None:
     """The index of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
-    from ekiden.cli.chat.catalogue import PickerList
 
     choice = PickerList(options, start=start, height=_HEIGHT)
     lines = Window(

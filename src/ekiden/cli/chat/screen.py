@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from ekiden.cli.output import complain, emit, note, plain_pairs, plain_table, safe, say
-from ekiden.cli.prompts import marked
+from ekiden.cli.output import Cell, complain, emit, note, plain_pairs, plain_table, safe, say
+from ekiden.cli.prompts import Question, marked
 from ekiden.cli.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.model import ModelDelta, is_message, text_of
 from ekiden.core.events import Event
@@ -19,8 +19,6 @@ from ekiden.core.questions import UNANSWERED
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.reader import Reader
-    from ekiden.cli.output import Cell
-    from ekiden.cli.prompts import Question
     from ekiden.cli.run_observer import Reported
 
 

@@ -15,7 +15,20 @@ from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Shape, Table, tex
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.transcript import shorten, transcript
-from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
+from ekiden.cli.views.sessions import (
+    HEADERS,
+    HIT_HEADERS,
+    cost_headers,
+    cost_rows,
+    found_table,
+    hit_rows,
+    memory_table,
+    session_heading,
+    shared_rows,
+    state_pairs,
+    unpriced_note,
+    variable_rows,
+)
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
@@ -23,7 +36,6 @@ from ekiden.sessions import said
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.cli.chat.local import LocalChat
     from ekiden.core.events import Event
     from ekiden.memory import Memory
     from ekiden.runtime.history.session_state import SharedVariable
@@ -298,7 +310,6 @@ _NOTHING = "there are no messages yet: no state"
 
 async def state(chat: LocalChat, argument: str) -> CommandReply:
     """`/state [at SEQ]`."""
-    from ekiden.cli.views.sessions import state_pairs, variable_rows
 
     at = _number(argument)
     if chat.row is None:
@@ -322,8 +333,6 @@ async def state(chat: LocalChat, argument: str) -> CommandReply:
 async def cost(chat: LocalChat, argument: str) -> CommandReply:
     """`/cost`."""
     from ekiden.api.local.traces import summary_of
-    from ekiden.cli.views.sessions import cost_headers, cost_rows, unpriced_note
-    from ekiden.core.documents import to_json
     from ekiden.models.prices import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
 
@@ -343,8 +352,6 @@ async def cost(chat: LocalChat, argument: str) -> CommandReply:
 
 async def _shared(chat: LocalChat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
-    from ekiden.cli.views.sessions import HEADERS, shared_rows
-    from ekiden.core.documents import to_json
     from ekiden.runtime.history.session_state import shared_state
 
     assert chat.row is not None
@@ -378,8 +385,6 @@ _MEMORIES_LISTED = 50
 async def memories(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
-    from ekiden.cli.views.sessions import memory_table
-    from ekiden.core.documents import to_json
 
     found = await _memory(chat).list(limit=_MEMORIES_LISTED + 1)
     page = [entry_of(each) for each in found[:_MEMORIES_LISTED]]
@@ -395,8 +400,6 @@ async def memories(chat: LocalChat, argument: str) -> CommandReply:
 async def search_memory(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
-    from ekiden.cli.views.sessions import found_table
-    from ekiden.core.documents import to_json
 
     if not argument:
         raise UsageError("give the text to search for: /memory search TEXT")

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
-from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
+from ekiden.cli.chat.reader import (
+    Interrupts,
+    LineReader,
+    Reader,
+    Status,
+    StatusOf,
+    TypedLines,
+    quiet_keys,
+)
 from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.options import ChatFlags
 from ekiden.cli.output import say
@@ -287,7 +295,6 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
 def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
     """Reads lines of a pipe, or of a terminal that cannot be drawn on."""
-    from ekiden.cli.chat.reader import LineReader, TypedLines
 
     if manner == "typed":
         typed = TypedLines(status)

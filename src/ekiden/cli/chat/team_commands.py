@@ -18,8 +18,22 @@ from ekiden.cli.chat.screen import (
     text_reply,
 )
 from ekiden.cli.errors import UsageError
-from ekiden.cli.transcript import duration, shorten
-from ekiden.cli.views.inbox import answer_words, question_line, question_record
+from ekiden.cli.transcript import (
+    SCORE_HEADERS,
+    duration,
+    reason_pairs,
+    route_line,
+    score_rows,
+    shorten,
+)
+from ekiden.cli.views.inbox import (
+    answer_words,
+    item_facts,
+    item_texts,
+    question_line,
+    question_record,
+    quoted,
+)
 from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 from ekiden.tools.output import spelled_out
@@ -73,7 +87,6 @@ async def show_agent(chat: Chat, argument: str) -> CommandReply:
 
 async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
-    from ekiden.cli.transcript import SCORE_HEADERS, reason_pairs, route_line, score_rows
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
 
@@ -265,7 +278,6 @@ async def inbox(chat: Chat, argument: str) -> CommandReply:
 async def show_item(chat: Chat, argument: str) -> CommandReply:
     """`/inbox show ID`."""
     from ekiden.cli.ids import item_of
-    from ekiden.cli.views.inbox import item_facts, item_texts, quoted
     from ekiden.core.documents import to_json
 
     if not argument:

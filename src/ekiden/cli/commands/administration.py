@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.api.administration import AuditedType, HandoffMove
-from ekiden.cli.errors import UsageError
+from ekiden.cli.errors import Exit, NoRecord, UsageError
 from ekiden.cli.ids import record_id, session_id
 from ekiden.cli.options import (
     LISTING,
@@ -22,8 +22,9 @@ from ekiden.cli.options import (
     StoreOption,
     TrustOption,
     UntilOption,
+    moment,
 )
-from ekiden.cli.output import show
+from ekiden.cli.output import emit, export_lines, new_file, note, print_pairs, say, show
 from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ async def store_copy(
     cannot use the target until the command has compared it with the source and verified its audit
     log. If the audit log of the source is broken, the exit code is 8.
     """
-    from ekiden.cli.errors import Exit
     from ekiden.cli.views.administration import StepLine, print_report
     from ekiden.project.copying import copy_store
 
@@ -134,7 +134,6 @@ async def store_verify(
     JSON. It also checks the SQLite file, or the page checksums of PostgreSQL. If there is any
     error, the exit code is 8.
     """
-    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import store_address
     from ekiden.cli.views.administration import StepLine, print_findings
     from ekiden.project.copying import verify_store
@@ -160,7 +159,6 @@ async def store_info(
 
 
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
-    from ekiden.cli.errors import Exit
     from ekiden.cli.views.administration import StepLine, print_backup
 
     with StepLine(as_json=as_json) as progress:
@@ -192,8 +190,6 @@ async def mirror_run(
     import asyncio
     import signal
 
-    from ekiden.cli.errors import Exit
-    from ekiden.cli.output import emit, note, say
     from ekiden.cli.process import on_signals
     from ekiden.project import open_store
     from ekiden.project.stores import session_replica
@@ -283,7 +279,6 @@ class AuditListOptions:
 
     def given(self) -> dict[str, Any]:
         """The filters by name. Raises `UsageError` for an invalid time."""
-        from ekiden.cli.options import moment
 
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         times = {name: moment(found[name], option=f"--{name}") for name in ("since", "until")}
@@ -319,8 +314,6 @@ async def audit_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show an audit record, or all records of a handoff."""
-    from ekiden.cli.errors import NoRecord
-    from ekiden.cli.output import emit, print_pairs, say
     from ekiden.cli.views.administration import record_pairs
     from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
@@ -362,8 +355,6 @@ async def audit_verify(
     """
     from contextlib import nullcontext
 
-    from ekiden.cli.errors import Exit
-    from ekiden.cli.output import export_lines
     from ekiden.cli.views.administration import ProgressLine, print_verification
 
     opened = nullcontext() if against is None else export_lines(against)
@@ -388,8 +379,6 @@ async def audit_export(
     The output is the same with and without --json.
     """
     from contextlib import aclosing
-
-    from ekiden.cli.output import new_file, note, say
 
     wanted = filters.given()
     count = 0

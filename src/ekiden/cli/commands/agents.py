@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from ekiden.agents import AgentDefinition, AgentFileProblem, origin_of, read_agent_file
-from ekiden.cli.errors import NobodyCapable, UsageError
+from ekiden.cli.errors import Exit, NobodyCapable, UsageError
 from ekiden.cli.options import (
     LISTING,
     WHOLE,
@@ -22,7 +22,7 @@ from ekiden.cli.options import (
     WholeListing,
     WideOption,
 )
-from ekiden.cli.output import emit, note, print_table, say, show
+from ekiden.cli.output import emit, note, print_pairs, print_table, say, show
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
 from ekiden.tools import is_project_function
@@ -179,7 +179,6 @@ async def agents_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show all details of an agent, including its handoff tools and its file."""
-    from ekiden.cli.output import print_pairs
     from ekiden.cli.views.agents import detail_pairs
 
     async with place.open(as_json=as_json) as ekiden:
@@ -295,7 +294,6 @@ def agents_validate(
     The exit code is 2 if there is an error. With --strict, a warning also gives the exit code 2.
     For agents without a model, the command prints how to set one.
     """
-    from ekiden.cli.errors import Exit
 
     report = validate(paths, imports=imports, trust=trust)
     if as_json:
@@ -327,7 +325,6 @@ def agents_import(
 
     If a file cannot be imported, the exit code is 2.
     """
-    from ekiden.cli.errors import Exit
     from ekiden.project.scaffold import import_agent_files
 
     if not sources:

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from ekiden.cli.errors import Exit, UsageError
 from ekiden.cli.options import WHOLE, JsonOption, StoreOption, WholeListing
-from ekiden.cli.output import StatusLine, emit, note, print_table, say
+from ekiden.cli.output import StatusLine, as_text, emit, note, print_table, say
 from ekiden.cli.place import THIS_MACHINE, Machine
 
 if TYPE_CHECKING:
@@ -228,7 +228,6 @@ async def config_get(
 
     Secrets are printed too, except with --server.
     """
-    from ekiden.cli.views.administration import shown
     from ekiden.project.settings import lookup_value
 
     async with place.open(shows_secrets=True) as settings:
@@ -237,7 +236,7 @@ async def config_get(
     if as_json:
         emit(value)
     else:
-        say(shown(value))
+        say(as_text(value))
 
 
 def config_set(
@@ -256,7 +255,6 @@ def config_set(
     as_json: JsonOption = False,
 ) -> None:
     """Set the value of a setting. The rest of the file stays unchanged."""
-    from ekiden.cli.views.administration import shown
     from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.project.trust import keeping_trust
 
@@ -272,7 +270,7 @@ def config_set(
         record = to_json(origin)
         emit({"key": change.name, "value": covered, **_result(change), "origin": record})
         return
-    say(f"{change.name} is {shown(covered)} in {change.path}")
+    say(f"{change.name} is {as_text(covered)} in {change.path}")
     if origin is None:
         note(f"other settings are invalid and stop every run: {fault}")
     elif origin.kind not in (where, "default") and not settings_files().are_one:
@@ -298,7 +296,6 @@ def config_unset(
 
 def config_path(*, as_json: JsonOption = False) -> None:
     """Print the paths of the settings files, and whether they exist."""
-    from ekiden.cli.output import print_table
     from ekiden.project.settings import settings_files
 
     files = settings_files()

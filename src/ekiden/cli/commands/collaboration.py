@@ -21,7 +21,7 @@ from ekiden.cli.options import (
     json_object,
     json_or_text,
 )
-from ekiden.cli.output import show
+from ekiden.cli.output import complain, emit, note, say, show
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.collaboration.record import Phase
 from ekiden.storage.records import MessageState
@@ -417,8 +417,6 @@ async def message_send(
     server or a worker must run that session. If there is no answer in time, the exit code is 4.
     """
     from ekiden.cli.errors import Exit
-    from ekiden.cli.options import json_or_text
-    from ekiden.cli.output import complain, emit, note, say
     from ekiden.cli.projects import one_argument, read_text
     from ekiden.cli.views.messages import answer_text
     from ekiden.core.documents import to_json

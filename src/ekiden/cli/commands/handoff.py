@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
@@ -24,6 +24,7 @@ from ekiden.cli.options import (
     SinceOption,
     TeamFlags,
     UntilOption,
+    moment,
 )
 from ekiden.cli.output import show
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
@@ -71,9 +72,6 @@ class HandoffListOptions:
 
     def chosen(self) -> dict[str, Any]:
         """The query. Raises `UsageError` for an invalid time."""
-        from dataclasses import asdict
-
-        from ekiden.cli.options import moment
 
         since = moment(self.since, option="--since")
         until = moment(self.until, option="--until")

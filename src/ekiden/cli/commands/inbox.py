@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -22,7 +22,7 @@ from ekiden.cli.options import (
     PriorityName,
     ahead,
 )
-from ekiden.cli.output import emit, say, show
+from ekiden.cli.output import clock_time, emit, say, show
 from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ async def inbox_list(
     place: Place = HERE,
 ) -> None:
     """List inbox items, most urgent first. Items of equal urgency are listed newest first."""
-    from dataclasses import asdict
 
     from ekiden.cli.views.inbox import item_table
 
@@ -211,7 +210,6 @@ async def inbox_snooze(
     change: ItemChange = CHANGE,
 ) -> None:
     """Hide an inbox item for a while. The item stays open, and its deadline does not change."""
-    from ekiden.cli.output import clock_time
 
     seconds = ahead(time, what="the time")
     async with change.open(item) as (inbox, found, person):

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.api.methods.endpoint import Scope
-from ekiden.cli.errors import UsageError
+from ekiden.cli.errors import Exit, UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.options import (
     TEAM,
@@ -25,10 +25,14 @@ from ekiden.cli.options import (
     TeamFlags,
     WholeListing,
     YesOption,
+    ahead,
 )
 from ekiden.cli.output import emit, note, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process import (
+    Reloader,
+    ServerProcesses,
+    announce,
     check_installed,
     end_for_sure,
     on_fast_loop,
@@ -36,6 +40,7 @@ from ekiden.cli.process import (
     rest_collector,
     start_logging,
     tell_console,
+    this_command,
 )
 from ekiden.cli.prompts import confirm
 from ekiden.core.errors import UserError
@@ -94,7 +99,6 @@ async def serve(
     SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or worker on the
     same store resumes unfinished runs.
     """
-    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import open_project, tell_notes
 
     check_installed()
@@ -124,7 +128,6 @@ async def serve(
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
-    from ekiden.cli.process import announce
 
     def ready(url: str) -> None:
         rest_collector()
@@ -170,7 +173,6 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
-    from ekiden.cli.process import Reloader, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -180,7 +182,6 @@ def _serve_anew(listener: socket.socket) -> int:
 
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
-    from ekiden.cli.process import ServerProcesses, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -212,7 +213,6 @@ async def mcp(
     The client starts this command, and stops it by closing its standard input. The tools are the
     same as those that `ekiden serve` offers at /mcp. Log messages go to standard error.
     """
-    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import open_project, person_name, tell_notes
 
     check_installed()
@@ -260,7 +260,6 @@ async def keys_create(
     `run`, allows storing system messages and tool calls that the client sends. The scope `admin`
     allows everything.
     """
-    from ekiden.cli.options import ahead
     from ekiden.core.documents import to_json
 
     if not scope:

@@ -24,6 +24,7 @@ from ekiden.cli.options import (
     SessionArgument,
     WideOption,
     YesOption,
+    moment,
 )
 from ekiden.cli.output import StatusLine, emit, new_file, note, print_pairs, print_table, say, show
 from ekiden.cli.place import HERE, Place
@@ -202,7 +203,6 @@ async def session_prune(
     age. Without options, the settings `retention.days` and `retention.count` apply. Running
     sessions are never deleted.
     """
-    from ekiden.cli.options import moment
 
     now = datetime.now().astimezone()
     then = moment(older_than, option="--older-than", now=now)

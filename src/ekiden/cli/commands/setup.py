@@ -6,18 +6,15 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.prompts import ask_line, is_attended
-from ekiden.project.scaffold import TEMPLATES, Template
-
-if TYPE_CHECKING:
-    from ekiden.project.scaffold import Scaffold
+from ekiden.cli.output import emit, note, print_table, say
+from ekiden.cli.prompts import NotTrustedYet, ask_line, is_attended, listed
+from ekiden.project.scaffold import TEMPLATES, Scaffold, Template, scaffold
 
 _DEMO: Final = "demo:offline"
 _ABOUT: Final = {
@@ -70,7 +67,6 @@ def init(
 
 def set_up(folder: Path, template: Template, model: str, *, as_json: bool = False) -> None:
     """Write the team, and print what was written and the next steps."""
-    from ekiden.project.scaffold import scaffold
     from ekiden.project.trust import trust_written, was_trusted
 
     before = was_trusted(folder)
@@ -205,7 +201,6 @@ def trust(
 
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
-    from ekiden.cli.prompts import NotTrustedYet, listed
     from ekiden.core.current_agent import acting_agent
     from ekiden.project.trust import inspect_workspace
 
@@ -237,7 +232,6 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from ekiden.cli.output import print_table
     from ekiden.project.trust import TrustedFolders
 
     rows = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.errors import UsageError
+from ekiden.cli.errors import Exit, UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import (
     ByOption,
@@ -25,7 +25,7 @@ from ekiden.cli.options import (
 )
 from ekiden.cli.output import emit, new_file, note, print_pairs, print_table, say, show
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.projects import parse_variables
+from ekiden.cli.projects import parse_variables, user_here
 from ekiden.cli.prompts import confirm
 from ekiden.core.values import dumps
 
@@ -239,7 +239,6 @@ class MemorySpace:
             yield ekiden.memory, owner
 
     def _owner(self) -> str | None:
-        from ekiden.cli.projects import user_here
 
         if self.shared and self.user is not None:
             raise UsageError("--user and --shared exclude each other: give one")
@@ -424,7 +423,6 @@ async def memory_clear(
 
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
     """Send pending memory changes to the external memory services."""
-    from ekiden.cli.errors import Exit
     from ekiden.cli.views.sessions import print_deliveries
     from ekiden.memory import close_backends
 

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption
-from ekiden.cli.output import complain, emit, note, safe, say, show
+from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption, moment
+from ekiden.cli.output import complain, emit, new_file, note, safe, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.core.events import EventType
 from ekiden.sessions.costs import CostKey
@@ -190,7 +190,6 @@ async def _exported(
 
 
 def _write_lines(lines: Sequence[str], output: Path | None) -> None:
-    from ekiden.cli.output import new_file
 
     if output is None:
         for line in lines:
@@ -274,7 +273,6 @@ async def cost(
     come from the price list of the extra `prices`, in US dollars. The command does not download
     prices.
     """
-    from ekiden.cli.options import moment
     from ekiden.cli.views.sessions import print_costs
 
     start = moment(since, option="--since")

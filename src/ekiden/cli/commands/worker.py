@@ -22,7 +22,7 @@ from ekiden.cli.options import (
     TeamFlags,
     WideOption,
 )
-from ekiden.cli.output import show
+from ekiden.cli.output import emit, note, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process import (
     end_for_sure,
@@ -200,7 +200,6 @@ async def worker_run(
     not wait. `ekiden worker` is a short form of this command.
     """
     from ekiden.cli.errors import Exit
-    from ekiden.cli.output import emit, note
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.project.worker import Workforce, WorkOrder
 

@@ -14,6 +14,7 @@ from ekiden.cli.output import (
     Table,
     TimeCell,
     Whole,
+    as_text,
     clock_time,
     moment,
     note,
@@ -21,7 +22,7 @@ from ekiden.cli.output import (
     print_table,
     say,
 )
-from ekiden.core.values import dumps
+from ekiden.cli.views.messages import why
 
 if TYPE_CHECKING:
     from ekiden.api.administration import ApiKey, AuditEntry, AuditVerification, WorkerOverview
@@ -72,17 +73,11 @@ def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
         ("reason", record.reason),
         ("code", record.code),
         ("error", record.error),
-        *((name, shown(value)) for name, value in record.facts.items()),
+        *((name, as_text(value)) for name, value in record.facts.items()),
         ("hash", record.hash or "none: written without one"),
         ("previous", "none: first record" if record.previous == "" else record.previous),
     ]
     return [(name, value) for name, value in pairs if value]
-
-
-def why(record: AuditEntry) -> str:
-    """The reason or the failure, on one line."""
-    parts = (record.code, record.error or record.reason)
-    return ": ".join(part for part in parts if part)
 
 
 def print_verification(
@@ -253,13 +248,8 @@ def _key_row(key: ApiKey) -> tuple[Cell, ...]:
 
 def setting_table(found: Sequence[SettingEntry]) -> Table:
     """Settings, one on each line."""
-    rows = [(Whole(each.key), shown(each.value), str(each.origin)) for each in found]
+    rows = [(Whole(each.key), as_text(each.value), str(each.origin)) for each in found]
     return ("key", "value", "origin"), rows
-
-
-def shown(value: Any) -> str:
-    """A text unchanged, any other value as JSON."""
-    return value if isinstance(value, str) else dumps(value)
 
 
 def print_status(status: ReplicaStatus) -> None:

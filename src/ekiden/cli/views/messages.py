@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.api.administration import AuditEntry
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
 from ekiden.api.messages import MessageDetails
@@ -14,6 +15,7 @@ from ekiden.cli.output import (
     Id,
     Table,
     TimeCell,
+    as_text,
     clock_time,
     emit,
     print_pairs,
@@ -148,7 +150,7 @@ def print_details(details: HandoffDetails) -> None:
         _print_view(details.view)
 
 
-def why(record: HandoffSummary) -> str:
+def why(record: HandoffSummary | AuditEntry) -> str:
     """The reason or the failure, on one line."""
     parts = (record.code, record.error or record.reason)
     return ": ".join(part for part in parts if part)
@@ -180,7 +182,7 @@ def _pairs(details: HandoffDetails) -> list[tuple[str, str]]:
         ("by", str(details.by)),
         ("policy", details.policy),
         ("request", details.request),
-        *((name, _text(value)) for name, value in details.words.items()),
+        *((name, as_text(value)) for name, value in details.words.items()),
         ("trigger", _trigger(details.trigger)),
         ("condition", _evaluation(details.evaluation)),
         ("code", details.code),
@@ -235,7 +237,7 @@ def _trigger(trigger: Mapping[str, Any] | None) -> str:
     """Why a trigger fired, with the value of each part of its condition."""
     if trigger is None:
         return ""
-    facts = [f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"]
+    facts = [f"{name}: {as_text(value)}" for name, value in trigger.items() if name != "evaluation"]
     return "\n".join([*facts, *filter(None, [_evaluation(trigger.get("evaluation"))])])
 
 
@@ -256,9 +258,5 @@ def _one_line(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else dumps(value)
-
-
 def _text_or_empty(value: object) -> str:
-    return "" if value is None else _text(value)
+    return "" if value is None else as_text(value)

@@ -38,6 +38,7 @@ class RunResultBase:
     tool_input_guardrail_results: list[Any]
     tool_output_guardrail_results: list[Any]
     context_wrapper: Any
+    make_state: Callable[[], Any] | None
 
     @property
     def last_agent(self) -> Any:
@@ -53,6 +54,12 @@ class RunResultBase:
 
     def _release(self) -> None:
         raise NotImplementedError
+
+    def to_state(self) -> Any:
+        """The state of the run. You can approve calls in it, store it, and resume the run."""
+        if self.make_state is None:
+            raise AgentsException("this result belongs to no run")
+        return self.make_state()
 
     def final_output_as(self, cls: type[T], raise_if_incorrect_type: bool = False) -> T:
         """The answer, for type checkers; with `raise_if_incorrect_type` it is checked."""
@@ -125,12 +132,6 @@ class RunResult(RunResultBase):
     def _release(self) -> None:
         if not isinstance(self.agent, weakref.ref):
             self.agent = weakref.ref(self.agent)
-
-    def to_state(self) -> Any:
-        """The state of the run. You can approve calls in it, store it, and resume the run."""
-        if self.make_state is None:
-            raise AgentsException("this result belongs to no run")
-        return self.make_state()
 
     __str__ = RunResultBase.__str__
 
@@ -222,12 +223,6 @@ class RunResultStreaming(RunResultBase):
             await asyncio.wait({self.run_loop_task})
         if self.error is not None and self.cancel_mode != "immediate":
             raise self.error
-
-    def to_state(self) -> Any:
-        """The state of the run. You can approve calls in it, store it, and resume the run."""
-        if self.make_state is None:
-            raise AgentsException("this result belongs to no run")
-        return self.make_state()
 
     def __str__(self) -> str:
         return (

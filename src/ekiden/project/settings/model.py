@@ -23,7 +23,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.wording import full_model_name, suggestion
 from ekiden.inbox.items import InboxSettings
-from ekiden.project.stores import DEFAULT_STORE
+from ekiden.project.stores import DEFAULT_STORE, check_store_url
 from ekiden.routing.settings import RoutingSettings
 from ekiden.sessions.replica import ReplicaSettings
 from ekiden.sessions.session import Retention
@@ -201,7 +201,6 @@ def unknown_provider(name: str) -> str | None:
 
 def store_fault(url: str) -> str | None:
     """The fault of the address of a store."""
-    from ekiden.project.stores import check_store_url
 
     return _refused(check_store_url, url)
 

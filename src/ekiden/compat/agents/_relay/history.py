@@ -10,11 +10,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from ekiden.compat.agents._relay.items import plain_output
 from ekiden.compat.agents._relay.relay import Relay
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
 from ekiden.compat.agents.run_state import RunState
-from ekiden.core.conversation.model import Item, to_item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import SessionNotFound
 from ekiden.project.stores import open_store
 from ekiden.runtime.state.calls import settled
@@ -104,7 +105,9 @@ class History:
         """Find the session of a run that began with the same, or a name for a new one."""
         past = await self._call(relay, "get_items")
         begun = [*past, *ItemHelpers.input_to_new_input_list(relay.input)]
-        text = json.dumps([str(getattr(self._outer, "session_id", "")), _items(begun)], default=str)
+        text = json.dumps(
+            [str(getattr(self._outer, "session_id", "")), plain_output(begun)], default=str
+        )
         digest = blake2b(text.encode(), digest_size=12).hexdigest()
         self.session = Session(f"run.{digest}", store=self.session.store)
         if await self._exists():
@@ -137,13 +140,13 @@ class History:
         new = ItemHelpers.input_to_new_input_list(relay.input)
         self._new_input = new
         if self._outer is None or relay.has_server_state:
-            return _items(new)
+            return plain_output(new)
         settings = relay.config.session_settings or getattr(self._outer, "session_settings", None)
         limit = getattr(settings, "limit", None)
         past = await self._call(relay, "get_items", *([] if limit is None else [limit]))
         combine = relay.config.session_input_callback
         if combine is None:
-            return _items([*past, *new])
+            return plain_output([*past, *new])
         if not callable(combine):
             raise UserError("session_input_callback must be callable")
         combined = await settled(combine(list(past), list(new)))
@@ -151,7 +154,7 @@ class History:
             raise UserError("session_input_callback must return a list of input items")
         known = [id(each) for each in past]
         self._new_input = [each for each in combined if id(each) not in known]
-        return _items(combined)
+        return plain_output(combined)
 
     async def save(self, relay: Relay, *, is_over: bool = False) -> None:
         """Give the outer session what was said in turns that are over."""
@@ -204,7 +207,3 @@ class History:
         except (TypeError, ValueError):
             pass
         return await method(*given, **more)
-
-
-def _items(items: list[Any]) -> list[Item]:
-    return [to_item(each) for each in items]

@@ -57,26 +57,20 @@ class Trace(ABC):
         self.finish(reset_current=kind is not GeneratorExit)
 
 
-class TraceImpl(Trace):
-    """A trace that processors see."""
+class _NamedTrace(Trace):
+    """A trace with a name, an id and a group."""
 
     def __init__(
         self,
         name: str,
-        trace_id: str | None,
+        trace_id: str,
         group_id: str | None,
         metadata: dict[str, Any] | None,
-        processor: Any,
-        tracing_api_key: str | None = None,
+        tracing_api_key: str | None,
     ) -> None:
-        self._name = name
-        self._trace_id = trace_id or new_trace_id()
+        self._name, self._trace_id, self._key = name, trace_id, tracing_api_key
         self.group_id = group_id
         self.metadata = metadata
-        self._processor = processor
-        self._key = tracing_api_key
-        self._before: Token[Any] | None = None
-        self._is_started = self._is_finished = False
 
     @property
     def trace_id(self) -> str:
@@ -89,6 +83,33 @@ class TraceImpl(Trace):
     @property
     def tracing_api_key(self) -> str | None:
         return self._key
+
+    def export(self) -> dict[str, Any] | None:
+        return {
+            "object": "trace",
+            "id": self.trace_id,
+            "workflow_name": self.name,
+            "group_id": self.group_id,
+            "metadata": self.metadata,
+        }
+
+
+class TraceImpl(_NamedTrace):
+    """A trace that processors see."""
+
+    def __init__(
+        self,
+        name: str,
+        trace_id: str | None,
+        group_id: str | None,
+        metadata: dict[str, Any] | None,
+        processor: Any,
+        tracing_api_key: str | None = None,
+    ) -> None:
+        super().__init__(name, trace_id or new_trace_id(), group_id, metadata, tracing_api_key)
+        self._processor = processor
+        self._before: Token[Any] | None = None
+        self._is_started = self._is_finished = False
 
     def start(self, mark_as_current: bool = False) -> None:
         if self._is_started:
@@ -107,21 +128,11 @@ class TraceImpl(Trace):
             Scope.reset_current_trace(self._before)
             self._before = None
 
-    def export(self) -> dict[str, Any] | None:
-        return {
-            "object": "trace",
-            "id": self.trace_id,
-            "workflow_name": self.name,
-            "group_id": self.group_id,
-            "metadata": self.metadata,
-        }
-
 
 class _Silent(Trace):
     """A trace that is the current one but is shown to nobody."""
 
-    def __init__(self) -> None:
-        self._before: Token[Any] | None = None
+    _before: Token[Any] | None = None
 
     def start(self, mark_as_current: bool = False) -> None:
         if mark_as_current:
@@ -151,43 +162,8 @@ class NoOpTrace(_Silent):
 NO_OP_TRACE = NoOpTrace()
 
 
-class ReattachedTrace(_Silent):
+class ReattachedTrace(_NamedTrace, _Silent):
     """A trace that began in another process: its spans are shown, not its beginning again."""
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        trace_id: str,
-        group_id: str | None,
-        metadata: dict[str, Any] | None,
-        tracing_api_key: str | None,
-    ) -> None:
-        super().__init__()
-        self._name, self._trace_id, self._key = name, trace_id, tracing_api_key
-        self.group_id = group_id
-        self.metadata = metadata
-
-    @property
-    def trace_id(self) -> str:
-        return self._trace_id
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def tracing_api_key(self) -> str | None:
-        return self._key
-
-    def export(self) -> dict[str, Any] | None:
-        return {
-            "object": "trace",
-            "id": self.trace_id,
-            "workflow_name": self.name,
-            "group_id": self.group_id,
-            "metadata": self.metadata,
-        }
 
 
 @dataclass
