@@ -25,7 +25,7 @@ TEXTS = (*AWKWARD_TEXTS, "two halves \ud83d\udce6 of one")
 class AuditOfAStore:
     """What every back end keeps."""
 
-    async def test_any_text_and_number_keeps_its_hash(self, store: Store) -> None:
+    async def test_any_text_and_number_keeps_its_audit_hash(self, store: Store) -> None:
         numbers = [0, -0.0, 1.0, 1e300, 5e-324, 0.1, 2**70, -(2**63), True, None, 1e16]
         events = [
             handoff("s", seq, "failed", reason=text, more={text: [text, *numbers]})
@@ -51,9 +51,7 @@ class AuditOfAStore:
         assert found.ok, found.first
         assert (found.events, found.compared) == (last + 2, last + 2)
 
-    async def test_a_run_is_audited_in_the_transactions_that_it_consists_of(
-        self, store: Store
-    ) -> None:
+    async def test_a_run_is_audited_in_its_own_transactions(self, store: Store) -> None:
         model = ScriptedModel([transfer("orders", reason="包裹"), say("已发货 📦"), say("不客气")])
         orders = Agent("orders", model=model)
         triage = Agent("triage", model=model, handoffs=[orders])
@@ -69,7 +67,7 @@ class AuditOfAStore:
         found = await verify_audit(store)
         assert (found.ok, found.chained, found.unhashed) == (True, 1, 0)
 
-    async def test_a_branch_of_a_session_has_a_chain_of_its_own(self, store: Store) -> None:
+    async def test_a_branch_of_a_session_has_its_own_audit_chain(self, store: Store) -> None:
         model = ScriptedModel([transfer("orders", reason="a parcel"), say("sent"), say("welcome")])
         orders = Agent("orders", model=model)
         triage = Agent("triage", model=model, handoffs=[orders])
@@ -82,7 +80,9 @@ class AuditOfAStore:
         assert found.ok, found.first
         assert (found.chained, found.unhashed) == (2, 0)
 
-    async def test_a_task_finds_the_decisions_and_questions_on_its_way(self, store: Store) -> None:
+    async def test_the_audit_of_a_task_includes_its_questions_and_decisions(
+        self, store: Store
+    ) -> None:
         async def lead(ctx: CodeContext[Any]) -> str:
             await ctx.ask("helper", "how much?")
             return (await ctx.request_approval("may I?")).choice
@@ -122,7 +122,7 @@ class TestPostgres(AuditOfAStore):
         return postgres_store
 
 
-async def test_a_change_in_postgres_is_found(postgres_url: str) -> None:
+async def test_verification_finds_a_change_in_postgres(postgres_url: str) -> None:
     async with PostgresStore(postgres_url) as store:
         await write(store, [handoff("s", 1, "failed", reason="a"), event("s", 2, "inbox")])
         await execute(postgres_url, "update events set agent = 'x' where seq = 1")
@@ -142,7 +142,7 @@ async def test_a_change_in_postgres_is_found(postgres_url: str) -> None:
         ("update documents set body = replace(body, '\"approve\"', '\"reject\"')", "changed"),
     ],
 )
-async def test_postgres_has_a_chain_of_the_store_and_digests_of_commits(
+async def test_postgres_has_a_store_wide_chain_and_commit_digests(
     postgres_url: str, sql: str, fault: str
 ) -> None:
     async with PostgresStore(postgres_url) as store:

@@ -43,7 +43,7 @@ def collaborations(store: Store) -> Collaborations:
     return Collaborations(Bus(store), executor=Done())
 
 
-async def test_terms_of_any_text_are_agreed_and_executed(
+async def test_an_agreement_with_any_text_is_executed(
     store: Store, collaborations: Collaborations
 ) -> None:
     ann, bob = collaborations.as_agent("アン"), collaborations.as_agent("bob")
@@ -66,7 +66,7 @@ async def test_terms_of_any_text_are_agreed_and_executed(
             await collaborations.submit(carried)
 
 
-async def test_of_many_moves_at_once_those_that_fit_count(
+async def test_of_concurrent_moves_only_the_valid_ones_count(
     store: Store, collaborations: Collaborations
 ) -> None:
     """Each has its own `Collaborations`, as in another process: nothing but the store is shared."""
@@ -95,7 +95,7 @@ async def test_of_many_moves_at_once_those_that_fit_count(
     assert found.partner == f"agent-{results.index('made')}"
 
 
-async def test_agents_on_the_bus_come_to_an_end_together(
+async def test_agents_on_the_bus_reach_an_agreement_and_settle_it(
     store: Store, collaborations: Collaborations
 ) -> None:
     async def agree(incoming: Incoming) -> None:

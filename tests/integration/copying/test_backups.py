@@ -74,7 +74,7 @@ async def test_a_backup_is_one_file_that_only_its_user_may_read(desk: str, shelf
     assert files_in(shelf) == sorted([backup.name, "restored.db"])
 
 
-async def test_what_is_written_meanwhile_does_not_make_a_backup_wrong(
+async def test_a_backup_is_consistent_despite_concurrent_writes(
     tmp_path: Path, shelf: Path
 ) -> None:
     url = str(tmp_path / "desk.db")
@@ -99,7 +99,9 @@ async def test_what_is_written_meanwhile_does_not_make_a_backup_wrong(
     assert found.ok
 
 
-async def test_what_somebody_had_is_free_in_the_backup(desk: str, shelf: Path) -> None:
+async def test_sessions_and_messages_claimed_at_the_source_are_free_in_the_backup(
+    desk: str, shelf: Path
+) -> None:
     async with open_store(desk) as store:
         await store.claim("s1", owner="me", lease_s=60)
         await store.put_messages([QueuePut(queue="q", body=1)])
@@ -114,7 +116,9 @@ async def test_what_somebody_had_is_free_in_the_backup(desk: str, shelf: Path) -
         assert message.attempts == 2
 
 
-async def test_tenants_come_into_a_folder_beside_and_back(tmp_path: Path, shelf: Path) -> None:
+async def test_tenants_are_backed_up_into_a_folder_and_restored(
+    tmp_path: Path, shelf: Path
+) -> None:
     url, backup = str(tmp_path / "desk.db"), shelf / "monday.db"
     await tenants_made(url)
     report = await backup_store(url, backup)
@@ -132,7 +136,7 @@ async def test_tenants_come_into_a_folder_beside_and_back(tmp_path: Path, shelf:
     assert len(files_in(shelf)) == 3
 
 
-async def test_what_fails_leaves_nothing(desk: str, shelf: Path) -> None:
+async def test_a_failed_backup_leaves_no_files(desk: str, shelf: Path) -> None:
     def stop(step: CopyStep) -> None:
         if step.phase == "compare":
             raise OSError("a test stops it")
@@ -142,7 +146,7 @@ async def test_what_fails_leaves_nothing(desk: str, shelf: Path) -> None:
     assert list(shelf.iterdir()) == []
 
 
-async def test_whoever_cancels_a_backup_leaves_nothing(
+async def test_a_cancelled_backup_leaves_no_files(
     tmp_path: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = str(tmp_path / "desk.db")
@@ -166,7 +170,7 @@ async def test_whoever_cancels_a_backup_leaves_nothing(
     assert list(shelf.iterdir()) == []
 
 
-async def test_a_store_that_holds_something_is_not_overwritten(
+async def test_a_store_with_content_is_not_overwritten(
     desk: str, tmp_path: Path, shelf: Path
 ) -> None:
     other = await made(str(shelf / "other.db"), "other")
@@ -188,7 +192,7 @@ async def test_a_store_that_holds_something_is_not_overwritten(
     assert not (shelf / "new.db").exists()
 
 
-async def test_a_store_is_not_backed_up_into_itself(desk: str, tmp_path: Path) -> None:
+async def test_a_store_cannot_be_backed_up_into_itself(desk: str, tmp_path: Path) -> None:
     for name, link in (("soft", os.symlink), ("hard", os.link)):
         link(desk, tmp_path / f"{name}.db")
         with pytest.raises(UserError, match="source and target at once"):
@@ -198,7 +202,7 @@ async def test_a_store_is_not_backed_up_into_itself(desk: str, tmp_path: Path) -
     assert await sessions_at(desk) == {"s1", "s2"}
 
 
-async def test_tenants_of_the_target_are_neither_overwritten_nor_left_beside(
+async def test_tenants_of_the_target_are_not_overwritten_or_mixed(
     tmp_path: Path, shelf: Path
 ) -> None:
     url, target = str(tmp_path / "desk.db"), str(shelf / "new.db")
@@ -218,7 +222,7 @@ async def test_tenants_of_the_target_are_neither_overwritten_nor_left_beside(
         await backup_store(url, tmp_path / "desk.backup")
 
 
-async def test_an_empty_store_is_restored_unless_somebody_has_it_open(
+async def test_an_empty_store_is_restored_into_unless_it_is_open(
     desk: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.storage.sqlite.copying._BUSY_MS", 50)
@@ -234,7 +238,7 @@ async def test_an_empty_store_is_restored_unless_somebody_has_it_open(
     assert await sessions_at(str(nothing)) == {"s1", "s2"}
 
 
-async def test_what_a_lost_store_left_is_not_replayed_into_a_restored_one(
+async def test_a_leftover_write_ahead_log_is_not_replayed_into_a_restored_store(
     desk: str, shelf: Path
 ) -> None:
     (shelf / "new.db-wal").write_bytes(b"old")
@@ -262,9 +266,7 @@ async def test_a_damaged_backup_is_not_restored(cut: bool, tmp_path: Path, shelf
     assert files_in(shelf) == ["monday.db"]
 
 
-async def test_a_row_that_nobody_could_have_written_is_backed_up_and_told(
-    tmp_path: Path, shelf: Path
-) -> None:
+async def test_an_unreadable_row_is_backed_up_and_reported(tmp_path: Path, shelf: Path) -> None:
     url = str(tmp_path / "desk.db")
     async with open_store(url) as store:
         await act(store, "run", 0)
@@ -275,7 +277,7 @@ async def test_a_row_that_nobody_could_have_written_is_backed_up_and_told(
     assert files_in(shelf) == ["monday.db"]
 
 
-async def test_a_broken_audit_is_backed_up_and_told(tmp_path: Path, shelf: Path) -> None:
+async def test_a_broken_audit_is_backed_up_and_reported(tmp_path: Path, shelf: Path) -> None:
     url = str(tmp_path / "desk.db")
     async with open_store(url) as store:
         await act(store, "run", 0)
@@ -292,7 +294,7 @@ async def test_a_store_of_a_newer_format_is_not_backed_up(desk: str, shelf: Path
     assert list(shelf.iterdir()) == []
 
 
-async def test_a_folder_without_the_right_to_write_is_told(desk: str, shelf: Path) -> None:
+async def test_a_folder_without_write_permission_is_reported(desk: str, shelf: Path) -> None:
     shelf.chmod(0o500)
     with modes_count(), pytest.raises(StoreUnavailable, match="Permission denied: .*rights"):
         await backup_store(desk, shelf / "monday.db")
@@ -301,7 +303,7 @@ async def test_a_folder_without_the_right_to_write_is_told(desk: str, shelf: Pat
         await backup_store(desk, shelf / "no" / "such" / "monday.db")
 
 
-async def test_a_backup_that_may_only_be_read_is_restored(desk: str, shelf: Path) -> None:
+async def test_a_read_only_backup_is_restored(desk: str, shelf: Path) -> None:
     backup, target = shelf / "monday.db", str(shelf.parent / "new.db")
     await backup_store(desk, backup)
     backup.chmod(0o400)
@@ -314,7 +316,7 @@ async def test_a_backup_that_may_only_be_read_is_restored(desk: str, shelf: Path
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-async def test_a_name_that_was_taken_in_the_last_moment_is_not_overwritten(
+async def test_a_file_created_at_the_last_moment_is_not_overwritten(
     has_links: bool, desk: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(target: Path, file: Path) -> None:
@@ -335,7 +337,7 @@ async def test_a_name_that_was_taken_in_the_last_moment_is_not_overwritten(
 
 
 @pytest.mark.slow
-async def test_a_full_disk_is_told_and_leaves_nothing(desk: str) -> None:
+async def test_a_full_disk_is_reported_and_leaves_no_files(desk: str) -> None:
     async with open_store(desk) as store:
         await store.write_documents([DocumentWrite(collection="c", key="k", body="x" * 2_000_000)])
     with small_disk(size_mb=1) as disk:
@@ -344,7 +346,9 @@ async def test_a_full_disk_is_told_and_leaves_nothing(desk: str) -> None:
         assert list(disk.folder.iterdir()) == []
 
 
-async def test_other_ways_are_refused_with_the_one_that_works(place: Place, shelf: Path) -> None:
+async def test_an_unsupported_backup_is_refused_with_the_supported_way(
+    place: Place, shelf: Path
+) -> None:
     file, other = await made(place("sqlite")), place("sqlite")
     schema = "postgresql://me:hush@localhost/desk"
     for source, target, way in (

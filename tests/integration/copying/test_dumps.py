@@ -75,7 +75,7 @@ async def test_a_dump_is_a_file_that_only_its_user_may_read(
         await restore_store(dump, elsewhere(source))
 
 
-async def test_a_file_that_appears_during_the_dump_is_not_overwritten(
+async def test_a_file_created_during_the_dump_is_not_overwritten(
     place: Place, postgres_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, shelf, folder = await made(place("postgresql")), tmp_path / "shelf", tmp_path / "bin"
@@ -91,7 +91,7 @@ async def test_a_file_that_appears_during_the_dump_is_not_overwritten(
     assert list(shelf.iterdir()) == [dump]
 
 
-async def test_tenants_are_in_the_dump(place: Place, elsewhere: Place, tmp_path: Path) -> None:
+async def test_a_dump_contains_all_tenants(place: Place, elsewhere: Place, tmp_path: Path) -> None:
     source, dump = place("postgresql"), tmp_path / "desk.dump"
     await tenants_made(source)
     target = elsewhere(source)
@@ -112,7 +112,9 @@ async def test_tenants_are_in_the_dump(place: Place, elsewhere: Place, tmp_path:
     assert await sessions_at(tenant_url(target, "beta")) == {"of-beta"}
 
 
-async def test_some_tenants_may_be_dumped(place: Place, elsewhere: Place, tmp_path: Path) -> None:
+async def test_a_dump_can_contain_selected_tenants(
+    place: Place, elsewhere: Place, tmp_path: Path
+) -> None:
     source, dump = place("postgresql"), tmp_path / "beta.dump"
     await tenants_made(source)
     with pytest.raises(UserError, match="no store of a tenant 'gamma'"):
@@ -143,7 +145,7 @@ async def test_a_dump_of_an_older_format_is_restored_in_the_newest(
     assert await sessions_at(elsewhere(source)) == {"old"}
 
 
-async def test_many_who_write_do_not_make_a_dump_wrong(
+async def test_a_dump_is_consistent_despite_concurrent_writes(
     place: Place, elsewhere: Place, tmp_path: Path
 ) -> None:
     source, dump = place("postgresql"), tmp_path / "desk.dump"
@@ -167,7 +169,7 @@ async def test_many_who_write_do_not_make_a_dump_wrong(
     assert report.tenants[0].audit.sessions >= 3
 
 
-async def test_a_dump_is_restored_under_its_own_name(
+async def test_a_dump_is_restored_into_the_schema_of_its_own_name_only(
     place: Place, elsewhere: Place, tmp_path: Path
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
@@ -176,7 +178,9 @@ async def test_a_dump_is_restored_under_its_own_name(
         await restore_store(dump, place("postgresql"))
 
 
-async def test_tables_without_rows_are_told(place: Place, elsewhere: Place, tmp_path: Path) -> None:
+async def test_empty_tables_at_the_target_are_reported(
+    place: Place, elsewhere: Place, tmp_path: Path
+) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
     await backup_store(source, dump)
     target = elsewhere(source)
@@ -186,7 +190,7 @@ async def test_tables_without_rows_are_told(place: Place, elsewhere: Place, tmp_
         await restore_store(dump, target)
 
 
-async def test_half_of_a_copy_is_neither_dumped_nor_a_target(
+async def test_an_unfinished_copy_can_be_neither_dumped_nor_restored_into(
     place: Place, elsewhere: Place, tmp_path: Path
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
@@ -206,7 +210,7 @@ async def test_half_of_a_copy_is_neither_dumped_nor_a_target(
 
 
 @pytest.mark.parametrize("cut", [True, False])
-async def test_a_damaged_dump_changes_nothing(
+async def test_restoring_a_damaged_dump_changes_nothing(
     cut: bool, place: Place, elsewhere: Place, tmp_path: Path
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
@@ -222,7 +226,7 @@ async def test_a_damaged_dump_changes_nothing(
         await store_info(elsewhere(source))
 
 
-async def test_a_dump_that_fails_leaves_nothing(
+async def test_a_failed_dump_leaves_no_files(
     place: Place, elsewhere: Place, tmp_path: Path
 ) -> None:
     source = await made(place("postgresql"))
@@ -236,7 +240,7 @@ async def test_a_dump_that_fails_leaves_nothing(
     assert list(folder.iterdir()) == []
 
 
-async def test_whoever_cancels_a_dump_ends_the_program(
+async def test_cancelling_a_dump_ends_its_program(
     place: Place, tools: Path, tmp_path: Path
 ) -> None:
     source = await made(place("postgresql"))
@@ -260,7 +264,7 @@ async def test_whoever_cancels_a_dump_ends_the_program(
 
 
 @pytest.mark.parametrize("version", [None, "9.6.1", "nothing"])
-async def test_a_program_that_is_missing_or_too_old_is_told_with_the_command(
+async def test_a_missing_or_old_dump_program_is_reported_with_the_command(
     version: str | None, place: Place, tools: Path, tmp_path: Path
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
@@ -283,7 +287,7 @@ async def test_a_program_that_is_missing_or_too_old_is_told_with_the_command(
         assert "hush" not in text
 
 
-async def test_the_command_that_is_shown_can_be_run(
+async def test_the_printed_dump_command_can_be_run(
     place: Place,
     elsewhere: Place,
     postgres_tools: Path,
@@ -302,7 +306,7 @@ async def test_the_command_that_is_shown_can_be_run(
     assert same(await rows_of(elsewhere(source))) == same(await rows_of(source))
 
 
-async def test_a_password_is_in_no_command_and_in_no_message(
+async def test_a_password_appears_in_no_command_and_no_message(
     place: Place, postgres_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"
@@ -330,7 +334,7 @@ async def test_a_password_is_in_no_command_and_in_no_message(
 
 
 @pytest.mark.slow
-async def test_a_wrong_password_is_told_and_the_right_one_is_used(
+async def test_a_wrong_password_is_reported_and_the_right_one_works(
     postgres_tools: Path, tmp_path: Path
 ) -> None:
     dump = tmp_path / "desk.dump"
@@ -357,7 +361,7 @@ async def test_a_wrong_password_is_told_and_the_right_one_is_used(
         assert await sessions_at(right) == {"s1", "s2"}
 
 
-async def test_a_role_without_rights_is_told(
+async def test_a_role_without_permissions_is_reported(
     place: Place, postgres_tools: Path, postgres_server_url: str, tmp_path: Path
 ) -> None:
     source, dump = await made(place("postgresql")), tmp_path / "desk.dump"

@@ -136,7 +136,7 @@ async def number_of(store: Store) -> int:
     return int((await store.feed_end()).partition(".")[0])
 
 
-async def test_followers_continue_on_a_server_that_is_younger(
+async def test_feed_followers_continue_on_a_younger_server(
     old_place: str, new_place: str, postgres_tools: Path, followers: Followers, tmp_path: Path
 ) -> None:
     async with open_store(old_place) as store:
@@ -156,7 +156,7 @@ async def test_followers_continue_on_a_server_that_is_younger(
         await followers.check(store, "followed", "not-yet", "later", "last")
 
 
-async def test_cursors_are_lowered_though_the_events_that_they_name_are_deleted(
+async def test_feed_cursors_are_lowered_although_their_events_were_deleted(
     old_place: str, new_place: str, postgres_tools: Path, followers: Followers, tmp_path: Path
 ) -> None:
     async with open_store(old_place) as store:
@@ -171,7 +171,7 @@ async def test_cursors_are_lowered_though_the_events_that_they_name_are_deleted(
         await followers.check(store, "later")
 
 
-async def test_a_document_without_a_cursor_stays_as_it_is(
+async def test_a_document_without_a_cursor_is_copied_unchanged(
     old_place: str, new_place: str, postgres_tools: Path, tmp_path: Path
 ) -> None:
     bodies: dict[str, Any] = {"none": {"cursor": None}, "odd": {"cursor": "\x00"}, "text": "7.7.7"}
@@ -190,7 +190,7 @@ async def test_a_document_without_a_cursor_stays_as_it_is(
         assert {each.version for each in found} == {1}
 
 
-async def test_followers_continue_after_a_move_from_sqlite_and_one_to_a_younger_server(
+async def test_feed_followers_continue_after_two_moves(
     place: Place,
     old_place: str,
     new_place: str,

@@ -47,7 +47,7 @@ def once(phase: str, tenant: str, work: Callable[[], Any]) -> Callable[[CopyStep
 
 
 @pytest.mark.parametrize("table", list(CHANGES))
-async def test_a_row_that_changes_meanwhile_is_found(table: str, place: Place) -> None:
+async def test_a_row_that_changes_during_a_final_copy_is_detected(table: str, place: Place) -> None:
     source, target = await filled(place("sqlite")), place("postgresql")
     meddle = once("audit", "default", lambda: execute_at(source, CHANGES[table]))
     with pytest.raises(SourceInUse, match=f"its {table} during the copy"):
@@ -57,7 +57,7 @@ async def test_a_row_that_changes_meanwhile_is_found(table: str, place: Place) -
     await copy_store(source, target, final=True, resume=True)
 
 
-async def test_a_tenant_that_was_copied_first_is_looked_at_again(place: Place) -> None:
+async def test_a_tenant_that_changes_after_its_copy_is_detected(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
     meddle = once("copy", "beta", lambda: execute_at(source, CHANGES["sessions"]))
@@ -65,7 +65,9 @@ async def test_a_tenant_that_was_copied_first_is_looked_at_again(place: Place) -
         await copy_store(source, target, final=True, progress=meddle)
 
 
-async def test_who_claims_something_at_the_end_is_told(place: Place) -> None:
+async def test_a_session_or_message_claimed_at_the_end_of_a_final_copy_is_reported(
+    place: Place,
+) -> None:
     source, target = await filled(place("sqlite")), place("postgresql")
     async with open_store(source) as store:
         await store.take_messages("q", owner="w", lease_s=60)
@@ -75,7 +77,7 @@ async def test_who_claims_something_at_the_end_is_told(place: Place) -> None:
     assert report.audit_ok
 
 
-async def test_places_in_the_feed_that_are_translated_do_not_count_as_changes(
+async def test_translated_feed_cursors_do_not_count_as_differences(
     place: Place,
 ) -> None:
     source = await filled(place("sqlite"))

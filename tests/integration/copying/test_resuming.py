@@ -37,7 +37,7 @@ async def killed(
             await copy_store(source, target, **options)  # type: ignore[arg-type]
 
 
-async def test_a_tenant_that_was_there_before_is_not_taken_for_finished(place: Place) -> None:
+async def test_resuming_does_not_take_a_foreign_tenant_for_finished(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
     await made(tenant_url(target, "beta"), "foreign")
@@ -49,7 +49,7 @@ async def test_a_tenant_that_was_there_before_is_not_taken_for_finished(place: P
         await store_info(target)
 
 
-async def test_a_tenant_that_only_the_target_has_is_told(place: Place) -> None:
+async def test_a_tenant_that_exists_only_at_the_target_is_reported(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source, "acme")
     await made(tenant_url(target, "gamma"), "foreign")
@@ -62,7 +62,7 @@ async def test_a_tenant_that_only_the_target_has_is_told(place: Place) -> None:
 
 
 @pytest.mark.parametrize("tenants", [None, ["aa", "bb"]])
-async def test_all_tenants_are_finished_at_once(
+async def test_all_tenants_are_marked_as_finished_at_once(
     tenants: list[str] | None, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, other, target = place("sqlite"), place("sqlite"), place("postgresql")
@@ -85,7 +85,7 @@ async def test_all_tenants_are_finished_at_once(
         await copy_store(source, target, tenants=tenants, resume=True)
 
 
-async def test_no_tenant_is_marked_when_one_cannot_be(
+async def test_no_tenant_is_marked_if_one_mark_fails(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = place("sqlite"), place("postgresql")

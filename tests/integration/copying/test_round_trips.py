@@ -111,7 +111,7 @@ async def seen(store: Store) -> dict[str, Any]:
 
 
 @WAYS
-async def test_a_copy_shows_what_its_source_shows(way: str, go: Go, place: Place) -> None:
+async def test_a_copy_shows_the_same_as_its_source(way: str, go: Go, place: Place) -> None:
     first = await made(place(SOURCES[way]))
     before = await rows_of(first)
     second, report = await go(way, first)
@@ -137,7 +137,7 @@ async def test_a_copy_shows_what_its_source_shows(way: str, go: Go, place: Place
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(acts=st.lists(st.sampled_from(sorted(set(EVERYTHING))), max_size=6))
-def test_any_store_is_the_same_when_it_is_restored_and_copied(
+def test_any_store_is_equal_after_restoring_and_copying(
     acts: list[str], postgres_server_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("stores")
@@ -165,7 +165,7 @@ def test_any_store_is_the_same_when_it_is_restored_and_copied(
 
 
 @WAYS
-async def test_what_waited_goes_on_in_the_copy(way: str, go: Go, place: Place) -> None:
+async def test_suspended_runs_continue_in_the_copy(way: str, go: Go, place: Place) -> None:
     first = await made(place(SOURCES[way]), ("ask", "ready"))
     world.keys_seen.clear()
     second, _ = await go(way, first)
@@ -185,7 +185,9 @@ async def test_what_waited_goes_on_in_the_copy(way: str, go: Go, place: Place) -
 
 
 @WAYS
-async def test_who_follows_the_feed_goes_on_where_it_was(way: str, go: Go, place: Place) -> None:
+async def test_a_feed_follower_continues_at_its_place_in_the_copy(
+    way: str, go: Go, place: Place
+) -> None:
     first = place(SOURCES[way])
     async with open_store(first) as store:
         await act(store, "run", 0)
@@ -211,7 +213,7 @@ def own(page: EventPage) -> set[str]:
     return {event.session_id for event in page.events if not event.session_id.startswith("ask_")}
 
 
-async def test_a_number_is_not_given_again_in_a_copy(place: Place, tmp_path: Path) -> None:
+async def test_numbers_are_not_reused_in_a_copy(place: Place, tmp_path: Path) -> None:
     first, second, third = place("sqlite"), place("postgresql"), tmp_path / "backup.db"
     async with open_store(first) as store:
         for number in range(3):
@@ -231,7 +233,7 @@ async def test_a_number_is_not_given_again_in_a_copy(place: Place, tmp_path: Pat
             assert (await store.find_messages(limit=100))[-1].id == last + 1
 
 
-async def test_half_of_a_character_in_a_name_is_in_a_dump(go: Go, place: Place) -> None:
+async def test_a_lone_surrogate_in_a_name_is_dumped_and_restored(go: Go, place: Place) -> None:
     first = place("postgresql")
     async with open_store(first) as store:
         await store.create(NewSession(id=ODD, agent="a"))
@@ -241,7 +243,7 @@ async def test_half_of_a_character_in_a_name_is_in_a_dump(go: Go, place: Place) 
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
-async def test_a_file_of_an_older_format_is_copied_and_stays_as_it_is(
+async def test_a_file_of_an_older_format_is_copied_without_changing_it(
     target: str, place: Place, upgrade: Callable[[], int]
 ) -> None:
     first, second = Path(await made(place("sqlite"))), place(target)

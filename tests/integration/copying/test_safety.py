@@ -62,7 +62,7 @@ async def half_copied(source: str, target: str, phase: str = "compare") -> None:
         await copy_store(source, target, progress=stop_at(phase))
 
 
-async def test_a_store_that_holds_something_is_no_target(place: Place) -> None:
+async def test_a_store_with_sessions_is_refused_as_target(place: Place) -> None:
     source, target = await made(place("sqlite")), await made(place("postgresql"), "other")
     before = await rows_of(target)
     for resume in (False, True):
@@ -72,7 +72,7 @@ async def test_a_store_that_holds_something_is_no_target(place: Place) -> None:
 
 
 @pytest.mark.parametrize("fill", ["document", "message"])
-async def test_a_store_without_sessions_may_still_hold_something(fill: str, place: Place) -> None:
+async def test_a_store_with_other_content_is_refused_as_target(fill: str, place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     async with open_store(target) as store:
         if fill == "document":
@@ -84,7 +84,7 @@ async def test_a_store_without_sessions_may_still_hold_something(fill: str, plac
 
 
 @pytest.mark.parametrize("phase", ["copy", "compare", "audit"])
-async def test_half_of_a_copy_is_refused_at_every_door_until_it_is_completed(
+async def test_an_unfinished_copy_is_refused_everywhere_until_it_is_completed(
     phase: str, place: Place
 ) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
@@ -108,12 +108,12 @@ async def test_half_of_a_copy_is_refused_at_every_door_until_it_is_completed(
     assert told["unfinished"] is None
 
 
-async def test_resuming_what_was_never_begun_is_a_copy(place: Place) -> None:
+async def test_resuming_a_copy_that_was_not_started_makes_a_copy(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     assert (await copy_store(source, target, resume=True)).rows == 2
 
 
-async def test_what_is_written_meanwhile_is_not_in_the_copy(place: Place) -> None:
+async def test_rows_written_during_the_copy_are_not_copied_but_counted(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     before = await rows_of(source)
     async with open_store(source) as store:
@@ -131,7 +131,7 @@ async def test_what_is_written_meanwhile_is_not_in_the_copy(place: Place) -> Non
     assert dict(report.tenants[0].later) == {"sessions": 1}
 
 
-async def test_many_who_write_do_not_make_a_copy_wrong(place: Place) -> None:
+async def test_a_copy_is_consistent_despite_concurrent_writes(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     async with open_store(source) as store:
         for number in range(3):
@@ -153,7 +153,7 @@ async def test_many_who_write_do_not_make_a_copy_wrong(place: Place) -> None:
     assert found.ok
 
 
-async def test_a_last_copy_is_refused_while_somebody_works(place: Place) -> None:
+async def test_a_final_copy_is_refused_while_a_session_is_claimed(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     async with open_store(source) as store:
         claim, _ = await store.claim("s1", owner="me", lease_s=60)
@@ -172,7 +172,7 @@ async def test_a_last_copy_is_refused_while_somebody_works(place: Place) -> None
         assert (await store.claim("s1", owner="other", lease_s=60))[0].epoch == 2
 
 
-async def test_a_last_copy_fails_if_something_came_meanwhile(place: Place) -> None:
+async def test_a_final_copy_fails_if_the_source_changed_meanwhile(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
 
     def meddle(step: CopyStep) -> None:
@@ -185,7 +185,7 @@ async def test_a_last_copy_fails_if_something_came_meanwhile(place: Place) -> No
         await open_store(target).open()
 
 
-async def test_a_row_that_changed_on_the_way_is_found(place: Place) -> None:
+async def test_a_row_changed_between_copy_and_comparison_is_detected(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
 
     def meddle(step: CopyStep) -> None:
@@ -198,7 +198,7 @@ async def test_a_row_that_changed_on_the_way_is_found(place: Place) -> None:
         await open_store(target).open()
 
 
-async def test_a_row_that_somebody_adds_is_found(place: Place) -> None:
+async def test_a_row_added_at_the_target_is_detected(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
 
     def meddle(step: CopyStep) -> None:
@@ -209,7 +209,7 @@ async def test_a_row_that_somebody_adds_is_found(place: Place) -> None:
         await copy_store(source, target, progress=meddle)
 
 
-async def test_of_two_copies_into_one_store_the_later_one_wins(place: Place) -> None:
+async def test_of_two_copies_into_one_store_only_the_later_one_finishes(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     first, second = (PostgresTarget(parse_address(target), source=source) for _ in range(2))
     async with first:
@@ -224,7 +224,7 @@ async def test_of_two_copies_into_one_store_the_later_one_wins(place: Place) -> 
     await copy_store(source, target, resume=True)
 
 
-async def test_what_somebody_else_wrote_first_is_told(place: Place) -> None:
+async def test_a_row_another_process_wrote_first_is_reported(place: Place) -> None:
     target = place("postgresql")
     async with PostgresTarget(parse_address(target)) as opened:
         await in_one_transaction([opened], MARK)
@@ -233,7 +233,7 @@ async def test_what_somebody_else_wrote_first_is_told(place: Place) -> None:
             await opened.write("search_spaces", [(1, "x")])
 
 
-async def test_a_key_that_is_too_long_for_a_database_is_told(place: Place) -> None:
+async def test_a_key_too_long_for_the_target_is_reported(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     async with open_store(source) as store:
         key = os.urandom(20_000).hex()
@@ -242,14 +242,14 @@ async def test_a_key_that_is_too_long_for_a_database_is_told(place: Place) -> No
         await copy_store(source, target)
 
 
-async def test_a_time_that_is_no_time_is_told(place: Place) -> None:
+async def test_an_invalid_time_is_reported(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     execute(Path(source), f"UPDATE sessions SET created_us = {-(2**62)}")
     with pytest.raises(NotCopyable, match="sessions"):
         await copy_store(source, target)
 
 
-async def test_a_row_that_nobody_could_have_written_is_told(place: Place) -> None:
+async def test_an_unreadable_row_is_reported_as_not_copyable(place: Place) -> None:
     source = place("sqlite")
     async with open_store(source) as store:
         await act(store, "run", 0)
@@ -258,7 +258,7 @@ async def test_a_row_that_nobody_could_have_written_is_told(place: Place) -> Non
         await copy_store(source, place("postgresql"))
 
 
-async def test_a_broken_audit_is_copied_and_told(place: Place) -> None:
+async def test_a_broken_audit_is_copied_and_reported(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     async with open_store(source) as store:
         await act(store, "run", 0)
@@ -275,9 +275,7 @@ async def test_a_broken_audit_is_copied_and_told(place: Place) -> None:
 
 
 @EACH_KIND
-async def test_what_belongs_to_nothing_and_what_is_not_json_is_found(
-    kind: str, place: Place
-) -> None:
+async def test_verification_finds_orphaned_rows_and_invalid_json(kind: str, place: Place) -> None:
     url = await made(place(kind))
     execute_at(url, "insert into steps (session, key, result) values (77, 'k', '{')")
     [found] = await verify_store(url)
@@ -289,7 +287,7 @@ async def test_what_belongs_to_nothing_and_what_is_not_json_is_found(
     assert found.to_json()["ok"] is False
 
 
-async def test_a_damaged_file_is_told(place: Place) -> None:
+async def test_a_damaged_source_file_is_reported(place: Place) -> None:
     url = place("sqlite")
     await made(url, *(f"session-{number}" for number in range(300)))
     path = Path(url)
@@ -311,7 +309,7 @@ async def test_a_damaged_file_is_told(place: Place) -> None:
         ("/nowhere/at/all.db", StoreUnavailable),
     ],
 )
-async def test_an_address_that_leads_nowhere_is_told(
+async def test_an_unreachable_address_is_reported(
     address: str, error: type[Exception], place: Place
 ) -> None:
     source = await made(place("sqlite"))
@@ -324,7 +322,7 @@ async def test_an_address_that_leads_nowhere_is_told(
     assert any(isinstance(refused.value, error) for refused in (from_there, to_there))
 
 
-async def test_what_is_no_store_is_not_copied(place: Place, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_store_is_not_copied(place: Place, tmp_path: Path) -> None:
     target = place("postgresql")
     with pytest.raises(StoreUnavailable, match="there is no store"):
         await copy_store(place("sqlite"), target)
@@ -347,7 +345,7 @@ async def test_a_store_of_a_newer_format_is_not_copied(place: Place) -> None:
         await copy_store(source, place("postgresql"))
 
 
-async def test_a_store_of_an_older_format_is_not_looked_into(
+async def test_verifying_a_store_of_an_older_format_is_refused(
     place: Place, upgrade: Callable[[], int]
 ) -> None:
     source = await made(place("sqlite"))
@@ -358,7 +356,9 @@ async def test_a_store_of_an_older_format_is_not_looked_into(
     assert told["format"] == newest - 1
 
 
-async def test_a_role_that_may_not_write_is_told(place: Place, postgres_server_url: str) -> None:
+async def test_a_role_without_write_permission_is_reported(
+    place: Place, postgres_server_url: str
+) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     role = f"reader_{os.urandom(4).hex()}"
     connection = await asyncpg.connect(postgres_server_url)
@@ -391,7 +391,7 @@ async def test_the_stores_of_all_tenants_are_copied(place: Place) -> None:
     assert all(found.ok for found in await verify_store(target))
 
 
-async def test_some_tenants_may_be_chosen(place: Place) -> None:
+async def test_selected_tenants_can_be_copied(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
     report = await copy_store(source, target, tenants=["beta"])
@@ -407,7 +407,7 @@ async def test_some_tenants_may_be_chosen(place: Place) -> None:
         await copy_store(source, target, tenants=[])
 
 
-async def test_no_tenant_can_be_used_before_all_are_there(place: Place) -> None:
+async def test_no_tenant_is_usable_before_all_are_copied(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
 

@@ -31,7 +31,7 @@ NOT_IN_SCHEMAS = {
 """Columns that mean nothing elsewhere, and the words, which are made anew."""
 
 
-async def test_every_column_of_a_file_is_known(place: Place) -> None:
+async def test_every_column_of_a_sqlite_store_is_copied_or_listed_as_left_out(place: Place) -> None:
     path = Path(place("sqlite"))
     async with open_store(str(path)) as store:
         await store.info()
@@ -47,7 +47,9 @@ async def test_every_column_of_a_file_is_known(place: Place) -> None:
         assert there == known, table
 
 
-async def test_every_column_of_a_schema_is_known(place: Place) -> None:
+async def test_every_column_of_a_postgres_store_is_copied_or_listed_as_left_out(
+    place: Place,
+) -> None:
     url = place("postgresql")
     async with open_store(url) as store:
         schema = (await store.info())["schema"]
@@ -65,7 +67,7 @@ async def test_every_column_of_a_schema_is_known(place: Place) -> None:
         assert found[table] == known, table
 
 
-def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
+def test_every_module_that_stores_a_feed_cursor_is_known() -> None:
     source = Path(ekiden.__file__).parent
     following = {
         str(file.relative_to(source))
@@ -85,5 +87,5 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
     assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_follower.PLACES}
 
 
-def test_the_mark_has_a_place_that_copies_leave_out() -> None:
+def test_the_unfinished_mark_is_left_out_of_copies() -> None:
     assert f"(collection, key) <> {MARK}" in postgres.select_sql("documents")

@@ -36,7 +36,7 @@ EACH_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
         ("drop table documents", "the table documents"),
     ],
 )
-async def test_a_store_that_is_not_whole_is_told(
+async def test_verification_reports_an_inconsistent_store(
     kind: str, sql: str, missing: str, place: Place, tmp_path: Path, postgres_tools: Path
 ) -> None:
     url, target = await made(place(kind)), tmp_path / "backup"
@@ -57,7 +57,7 @@ async def test_a_store_that_is_not_whole_is_told(
 
 
 @EACH_KIND
-async def test_pages_are_small_though_rows_become_large(kind: str, place: Place) -> None:
+async def test_pages_stay_small_when_rows_grow_large(kind: str, place: Place) -> None:
     url = place(kind)
     async with open_store(url) as store:
         small = [DocumentWrite(collection="c", key=f"a{n:04}", body=n) for n in range(3000)]
@@ -70,19 +70,19 @@ async def test_pages_are_small_though_rows_become_large(kind: str, place: Place)
     assert len(pages) <= 6
 
 
-async def test_rows_are_read_in_the_order_of_an_index(place: Place) -> None:
+async def test_a_snapshot_reads_rows_in_index_order(place: Place) -> None:
     url = await made(place("postgresql"))
     async with snapshot_at(url) as source:
         [row] = await source.fetch("select current_setting('enable_sort')")  # type: ignore[attr-defined]
     assert row[0] == "off"
 
 
-def test_what_can_be_claimed_is_written_last() -> None:
+def test_messages_and_sessions_are_written_last() -> None:
     assert set(WRITING) == set(TABLES)
     assert WRITING[-2:] == ("messages", "sessions")
 
 
-async def test_nothing_can_be_claimed_before_what_belongs_to_it_is_there(place: Place) -> None:
+async def test_a_session_cannot_be_claimed_before_its_rows_are_copied(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await made(source)
     async with open_store(source) as store:

@@ -19,7 +19,7 @@ async def _happen(store: PostgresStore, number: int) -> None:
     await store.write(Batch(events=[said]))
 
 
-async def test_what_another_connection_writes_is_seen_soon(
+async def test_an_event_of_another_connection_is_seen_soon(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     hub = EventHub(postgres_store)
@@ -56,11 +56,13 @@ async def test_lost_connections_lose_no_events(
 
 
 @pytest.mark.slow
-async def test_in_several_processes(postgres_url: str) -> None:
+async def test_several_processes_see_every_event(postgres_url: str) -> None:
     await stress(postgres_url, seed=1, per_writer=100, subscribers=4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
-async def test_in_several_processes_for_longer(postgres_url: str, seed: int) -> None:
+async def test_several_processes_see_every_event_over_a_longer_time(
+    postgres_url: str, seed: int
+) -> None:
     await stress(postgres_url, seed=seed, per_writer=800, subscribers=10)

@@ -47,7 +47,7 @@ def item(number: int = 0, **fields: Any) -> InboxItem:
     return InboxItem(**(given | fields))
 
 
-async def test_items_survive_a_restart_as_they_were(url: str) -> None:
+async def test_inbox_items_survive_a_restart_unchanged(url: str) -> None:
     async with open_store(url) as store:
         chain = (EscalationStep(role="经理", after_s=1e6),)
         posted = await Inbox(store).post(
@@ -80,12 +80,12 @@ async def test_an_answer_wakes_its_session_and_settles_its_message_in_one_transa
     assert changes == ["posted", "answered"]
 
 
-async def test_an_answer_for_a_session_that_is_gone_is_still_kept(store: Store) -> None:
+async def test_an_answer_for_a_deleted_session_is_stored(store: Store) -> None:
     posted = await Inbox(store).post(item(session_id="never was"))
     assert (await Inbox(store).answer(posted.id, choice="no", by="安娜")).status == "answered"
 
 
-async def test_pages_are_in_order_and_whole(store: Store) -> None:
+async def test_pages_of_inbox_items_are_ordered_and_complete(store: Store) -> None:
     inbox = Inbox(store)
     now_us = await store.now_us()
     items = [
@@ -108,7 +108,7 @@ async def test_pages_are_in_order_and_whole(store: Store) -> None:
     assert len(closed.items) == 60
 
 
-async def test_what_is_due_is_done_once_by_whoever_comes(store: Store) -> None:
+async def test_due_deadlines_and_escalations_are_applied_once(store: Store) -> None:
     inbox = Inbox(store)
     now_us = await store.now_us()
     chain = (EscalationStep(role="经理", after_s=10),)

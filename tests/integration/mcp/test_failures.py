@@ -26,7 +26,9 @@ async def failure_of(mcp: McpTools, server: str) -> str:
 
 
 class TestStarting:
-    async def test_one_that_fails_takes_no_other_down(self, tmp_path: Path, call: Call) -> None:
+    async def test_a_failing_mcp_server_does_not_affect_the_others(
+        self, tmp_path: Path, call: Call
+    ) -> None:
         broken = started(script=tmp_path / "broken.py")
         (tmp_path / "broken.py").write_text("raise OSError('no license \x1b[2J')")
         async with mcp_tools(tmp_path, good=started(), broken=broken) as mcp:
@@ -39,7 +41,7 @@ class TestStarting:
             assert (await call(pid)).error is None
             assert odd.description == "A title only."
 
-    async def test_one_that_failed_is_tried_again_only_by_opening(self, tmp_path: Path) -> None:
+    async def test_a_failed_mcp_server_is_retried_only_by_opening_it(self, tmp_path: Path) -> None:
         script = tmp_path / "later.py"
         async with mcp_tools(tmp_path, later=started(script=script)) as mcp:
             await failure_of(mcp, "later")
@@ -49,7 +51,7 @@ class TestStarting:
             assert mcp.failures == {}
             assert len(await mcp.tools_for(["mcp:later/pid"])) == 1
 
-    async def test_what_is_missing_is_named(
+    async def test_a_missing_program_folder_or_variable_is_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("NOT_SET", raising=False)
@@ -68,12 +70,12 @@ class TestStarting:
         assert "127.0.0.1:1: " in told["nobody"]
         assert "secret" not in told["nobody"]
 
-    async def test_an_address_that_is_not_valid_is_named(self, tmp_path: Path) -> None:
+    async def test_an_invalid_mcp_address_is_named(self, tmp_path: Path) -> None:
         server = McpServer(name="odd", transport="http", url="http://[::1/mcp")
         async with McpTools({"odd": server}, root=tmp_path) as mcp:
             assert "is not a valid URL" in await failure_of(mcp, "odd")
 
-    async def test_an_address_that_only_the_library_refuses_is_a_failure(
+    async def test_an_mcp_address_refused_by_the_library_is_a_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ekiden.tools.mcp_servers._url_fault", lambda url: None)
@@ -81,7 +83,7 @@ class TestStarting:
         async with McpTools({"odd": server}, root=tmp_path) as mcp:
             assert "its address: " in await failure_of(mcp, "odd")
 
-    async def test_a_connection_that_is_stopped_is_a_failure(
+    async def test_a_cancelled_connection_is_a_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def stopped(client: object) -> list[object]:
@@ -91,11 +93,11 @@ class TestStarting:
         async with mcp_tools(tmp_path, odd=started()) as mcp:
             assert "connecting to it was stopped" in await failure_of(mcp, "odd")
 
-    async def test_one_that_says_nothing_is_given_up_and_stopped(self, tmp_path: Path) -> None:
+    async def test_a_silent_mcp_server_times_out_and_is_stopped(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, mute=started("silent") | {"timeout": 0.5}) as mcp:
             assert "not connected within 0.5 s" in await failure_of(mcp, "mute")
 
-    async def test_whoever_is_cancelled_while_connecting_leaves_nothing_behind(
+    async def test_cancelling_while_connecting_stops_the_server_process(
         self, tmp_path: Path
     ) -> None:
         script = tmp_path / "slow.py"
@@ -112,23 +114,23 @@ class TestStarting:
                 await task
             assert not Path(f"/proc/{pid}").exists()
 
-    async def test_a_list_that_makes_no_sense_is_told(self, tmp_path: Path) -> None:
+    async def test_an_invalid_tool_list_is_reported(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, bad=started("bad-schema")) as mcp:
             told = await failure_of(mcp, "bad")
         assert "tools.0.inputSchema.type" in told
 
-    async def test_noise_on_the_line_is_passed_over(self, tmp_path: Path, call: Call) -> None:
+    async def test_noise_on_the_connection_is_ignored(self, tmp_path: Path, call: Call) -> None:
         async with mcp_tools(tmp_path, noisy=started("noise")) as mcp:
             [pid] = await mcp.tools_for(["mcp:noisy/pid"])
             assert (await call(pid)).error is None
 
-    async def test_a_list_without_end_ends(self, tmp_path: Path) -> None:
+    async def test_an_endless_tool_list_is_cut_off(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, endless=started("endless-pages")) as mcp:
             assert len(await mcp.tools_for(["mcp:endless"])) == 2
 
 
 class TestDying:
-    async def test_one_that_died_in_between_is_started_again(
+    async def test_an_mcp_server_that_died_between_calls_is_restarted(
         self, tmp_path: Path, call: Call
     ) -> None:
         async with mcp_tools(tmp_path, mortal=started("die-after-answer")) as mcp:
@@ -139,7 +141,7 @@ class TestDying:
         assert first.error is second.error is None
         assert first.output != second.output
 
-    async def test_a_call_in_which_it_dies_is_not_repeated(
+    async def test_a_call_during_which_the_server_dies_is_not_repeated(
         self, tmp_path: Path, call: Call
     ) -> None:
         async with mcp_tools(tmp_path, mortal=started("die-before-answer")) as mcp:
@@ -149,7 +151,9 @@ class TestDying:
                 assert "it was lost during the call, and what it did is not known" in lost.output
                 assert "I am dying" in lost.output
 
-    async def test_one_that_does_not_start_again_is_told(self, tmp_path: Path, call: Call) -> None:
+    async def test_a_server_that_does_not_restart_is_reported(
+        self, tmp_path: Path, call: Call
+    ) -> None:
         script = tmp_path / "once.py"
         script.write_text(TINY.read_text())
         async with mcp_tools(tmp_path, m=started("die-after-answer", script=script)) as mcp:
@@ -160,7 +164,7 @@ class TestDying:
         assert lost.output.startswith("Error: the MCP server 'm' cannot be used")
         assert "out of order" in lost.output
 
-    async def test_an_answer_that_makes_no_sense_is_told(self, tmp_path: Path, call: Call) -> None:
+    async def test_an_invalid_tool_answer_is_reported(self, tmp_path: Path, call: Call) -> None:
         async with mcp_tools(tmp_path, tiny=started()) as mcp:
             [odd] = await mcp.tools_for(["mcp:tiny/odd"])
             told = await call(odd)
@@ -171,7 +175,7 @@ class TestDying:
         ("arguments", "told"),
         [("{", "not valid JSON"), ("[1]", "must be a JSON object"), ("null", None), ("", None)],
     )
-    async def test_arguments_that_are_no_object_do_not_reach_the_server(
+    async def test_arguments_that_are_not_an_object_do_not_reach_the_server(
         self, tmp_path: Path, arguments: str, told: str | None
     ) -> None:
         async with mcp_tools(tmp_path, tiny=started()) as mcp:
@@ -183,7 +187,7 @@ class TestDying:
         assert (result.error is None) is (told is None)
         assert told is None or told in result.output
 
-    async def test_after_the_end_a_tool_says_so_and_no_process_is_left(
+    async def test_after_closing_a_tool_reports_it_and_no_process_is_left(
         self, tmp_path: Path, call: Call
     ) -> None:
         async with mcp_tools(tmp_path, tiny=started()) as mcp:
@@ -194,7 +198,7 @@ class TestDying:
 
 
 class TestNaming:
-    async def test_each_tool_comes_once_however_it_is_named(self, tmp_path: Path) -> None:
+    async def test_a_tool_named_in_several_ways_is_listed_once(self, tmp_path: Path) -> None:
         names = ["mcp:my server/pid", "mcp:my server/*", "mcp__my_server__pid", "mcp__my_server"]
         async with mcp_tools(tmp_path, **{"my server": started()}) as mcp:
             tools = await mcp.tools_for(names)
@@ -202,7 +206,9 @@ class TestNaming:
             again = await mcp.tools_for(names[:1])
         assert again[0] is tools[0]
 
-    async def test_what_is_not_there_is_named_with_what_is(self, tmp_path: Path) -> None:
+    async def test_an_unknown_server_or_tool_is_refused_with_the_nearest_match(
+        self, tmp_path: Path
+    ) -> None:
         async with mcp_tools(tmp_path, tiny=started()) as mcp:
             with pytest.raises(UnknownTool, match="has no tool 'pdi'.*did you mean 'mcp:tiny/pid'"):
                 await mcp.tools_for(["mcp:tiny/pdi"])
@@ -216,12 +222,12 @@ class TestNaming:
             assert await mcp.tools_for(["mcp:off", "mcp:off/pid"]) == []
             assert mcp.failures == {}
 
-    async def test_nobody_is_asked_if_that_is_switched_off(self, tmp_path: Path) -> None:
+    async def test_mcp_tools_need_no_approval_if_it_is_switched_off(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, ask=False, tiny=started()) as mcp:
             assert all(tool.confirmation is None for tool in await mcp.tools_for(["mcp:tiny"]))
 
     @pytest.mark.parametrize("ask_destructive", [pytest.param(True, marks=pytest.mark.slow), False])
-    async def test_what_a_server_calls_destructive_asks_all_the_same(
+    async def test_destructive_mcp_tools_can_still_need_approval(
         self, tmp_path: Path, ask_destructive: bool
     ) -> None:
         servers, _ = parse_mcp_servers({"t": started("stdio", script=SERVER)})
@@ -233,7 +239,7 @@ class TestNaming:
         assert asking == ({"t__erase"} if ask_destructive else set())
         assert {"t__erase", "t__peek", "t__touch", "t__add"} <= {tool.name for tool in tools}
 
-    async def test_a_server_is_not_started_before_it_is_needed(self, tmp_path: Path) -> None:
+    async def test_an_mcp_server_is_not_started_before_it_is_needed(self, tmp_path: Path) -> None:
         (tmp_path / "s.py").write_text("open('started', 'w')")
         async with mcp_tools(tmp_path, tiny=started(), s=started(script=tmp_path / "s.py")) as mcp:
             await mcp.tools_for(["mcp:tiny"])

@@ -45,7 +45,7 @@ async def test_tools_are_called_and_cancelled(
 
 
 @pytest.mark.slow
-async def test_a_server_that_comes_back_is_used_again(tmp_path: Path, call: Call) -> None:
+async def test_a_restarted_http_server_is_used_again(tmp_path: Path, call: Call) -> None:
     with listening("http") as (port, process):
         entry = {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 20}
         async with mcp_tools(tmp_path, web=entry) as mcp:
@@ -124,7 +124,7 @@ def forgetful() -> Iterator[str]:
     thread.join()
 
 
-async def test_a_call_that_a_forgotten_connection_refuses_is_made_on_a_new_one(
+async def test_a_call_refused_on_a_forgotten_connection_is_made_on_a_new_one(
     forgetful: str, tmp_path: Path, call: Call
 ) -> None:
     async with mcp_tools(tmp_path, web={"type": "streamable-http", "url": forgetful}) as mcp:
@@ -132,7 +132,7 @@ async def test_a_call_that_a_forgotten_connection_refuses_is_made_on_a_new_one(
         assert [(await call(count)).output for _ in range(3)] == ["0", "1", "2"]
 
 
-async def test_a_server_that_only_forgets_is_told(
+async def test_a_server_that_forgets_every_connection_is_reported(
     forgetful: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Forgetful, "calls", 0)

@@ -14,7 +14,7 @@ from tests.support.canaries import plain
 SERVER = Path(__file__).parents[2] / "support" / "mcp_server.py"
 
 
-async def test_a_server_that_repeats_its_password_has_it_covered(tmp_path: Path) -> None:
+async def test_a_password_repeated_by_a_server_is_masked(tmp_path: Path) -> None:
     secret = plain()
     servers, problems = parse_mcp_servers(
         {

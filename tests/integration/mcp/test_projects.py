@@ -50,13 +50,13 @@ def asking(project: Project) -> dict[str, bool]:
     return {tool.name: tool.confirmation is not None for tool in tools}
 
 
-async def test_a_tool_that_is_named_twice_is_there_once(folder: Folder) -> None:
+async def test_a_tool_named_twice_is_listed_once(folder: Folder) -> None:
     async with folder.project(["mcp:x/*", "mcp:x/pid", "mcp__x__pid"], x=started()) as project:
         assert asking(project) == {"x__pid": False, "x__odd": False}
         assert project.notes == []
 
 
-async def test_a_name_that_a_python_tool_has_is_told(folder: Folder) -> None:
+async def test_a_tool_name_taken_by_a_python_tool_is_reported(folder: Folder) -> None:
     (folder.root / "zz_clash.py").write_text("def x__pid() -> str:\n    return ''\n")
     async with folder.project(["zz_clash:x__pid", "mcp:x/*"], x=started()) as project:
         assert asking(project) == {"x__pid": False, "x__odd": False}
@@ -65,32 +65,32 @@ async def test_a_name_that_a_python_tool_has_is_told(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp:x/odd", "mcp__x__odd", "x__odd"])
-async def test_one_tool_of_a_server_can_be_confirmed(folder: Folder, name: str) -> None:
+async def test_one_tool_of_a_server_can_require_approval(folder: Folder, name: str) -> None:
     async with folder.project(["mcp:x/*"], confirm=[name], x=started()) as project:
         assert asking(project) == {"x__pid": False, "x__odd": True}
         assert project.notes == []
 
 
-async def test_all_tools_of_a_server_can_be_confirmed(folder: Folder) -> None:
+async def test_all_tools_of_a_server_can_require_approval(folder: Folder) -> None:
     async with folder.project(["mcp:x/*"], confirm=["mcp:x"], x=started()) as project:
         assert asking(project) == {"x__pid": True, "x__odd": True}
 
 
 @pytest.mark.parametrize("name", ["mcp:x/drop", "x__drop", "mcp:y/pid"])
-async def test_what_is_confirmed_in_vain_is_told(folder: Folder, name: str) -> None:
+async def test_a_confirmation_of_an_unknown_tool_is_reported(folder: Folder, name: str) -> None:
     async with folder.project(["mcp:x/*"], confirm=[name], x=started()) as project:
         (note,) = project.notes
         assert note == f"{name} is to be confirmed for asker, which has no such tool"
 
 
-async def test_a_server_that_is_down_is_told_once(folder: Folder) -> None:
+async def test_an_unavailable_server_is_reported_once(folder: Folder) -> None:
     down = {"command": "no-such-program-here"}
     async with folder.project(["mcp:x/*"], confirm=["mcp:x/pid", "x__pid"], x=down) as project:
         (note,) = project.notes
         assert note.startswith("asker has no mcp:x/*")
 
 
-async def test_a_tool_that_asks_anyway_asks_as_the_file_says(folder: Folder) -> None:
+async def test_a_tool_that_needs_approval_uses_the_agent_files_confirmation(folder: Folder) -> None:
     folder.project(["mcp:x/pid"], ask=True, x=started())
     path = folder.root / ".ekiden" / "agents" / "asker.md"
     tools = (
@@ -102,7 +102,7 @@ async def test_a_tool_that_asks_anyway_asks_as_the_file_says(folder: Folder) -> 
         assert tool.confirmation == Confirmation(prompt_template="May {tool_name}?", timeout_s=7)
 
 
-async def test_a_name_of_no_server_keeps_none_from_being_connected(
+async def test_an_unknown_server_does_not_prevent_the_others_from_connecting(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ekiden.tools.mcp_tools import McpTools
@@ -123,7 +123,7 @@ async def test_a_name_of_no_server_keeps_none_from_being_connected(
     assert opened == [{"mcp:x/pid", "mcp:y/pid"}]
 
 
-async def test_whoever_waits_long_is_told_what_for(
+async def test_a_slow_connection_is_reported_with_the_server_names(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -136,7 +136,7 @@ async def test_whoever_waits_long_is_told_what_for(
         told.clear()
 
 
-async def test_a_destructive_tool_asks_and_is_checked_as_the_project_says(folder: Folder) -> None:
+async def test_a_destructive_tool_follows_the_projects_approval_and_checks(folder: Folder) -> None:
     (folder.root / "zz_mcp_checks.py").write_text(
         "def named(tool, arguments): return arguments.get('name') != 'all', 'not all of it'\n"
     )

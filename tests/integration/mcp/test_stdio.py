@@ -45,12 +45,12 @@ async def test_a_tool_is_described_as_the_server_describes_it(
     assert add.timeout_seconds == 60
 
 
-async def test_every_tool_asks_first(tools: dict[str, FunctionTool]) -> None:
+async def test_every_mcp_tool_needs_approval_by_default(tools: dict[str, FunctionTool]) -> None:
     assert all(tool.confirmation is not None for tool in tools.values())
     assert tools["t__peek"].confirmation == tools["t__add"].confirmation == Confirmation()
 
 
-async def test_a_person_is_told_that_a_tool_is_destructive(
+async def test_the_approval_prompt_says_that_a_tool_is_destructive(
     tools: dict[str, FunctionTool],
 ) -> None:
     asking = tools["t__erase"].confirmation
@@ -59,7 +59,7 @@ async def test_a_person_is_told_that_a_tool_is_destructive(
     assert "{tool_args}" in asking.prompt_template
 
 
-async def test_text_and_structured_results_are_said_once(
+async def test_a_structured_result_is_returned_once(
     tools: dict[str, FunctionTool], call: Call
 ) -> None:
     assert (await call(tools["t__add"], a=1, b=2)).output == "3"
@@ -68,7 +68,9 @@ async def test_text_and_structured_results_are_said_once(
     assert "🙂" in about.output
 
 
-async def test_pictures_are_only_named(tools: dict[str, FunctionTool], call: Call) -> None:
+async def test_pictures_in_results_are_only_named(
+    tools: dict[str, FunctionTool], call: Call
+) -> None:
     shown = await call(tools["t__picture"])
     assert shown.output == "before\n[image, image/png, 100 bytes]\nafter"
 
@@ -78,7 +80,7 @@ async def test_a_long_result_is_cut_off(tools: dict[str, FunctionTool], call: Ca
     assert shown.output.endswith("x … (50,000 more characters)")
 
 
-async def test_a_failure_is_told_and_the_server_goes_on(
+async def test_a_tool_failure_is_reported_and_the_server_continues(
     tools: dict[str, FunctionTool], call: Call
 ) -> None:
     failed = await call(tools["t__fail"], why="just because")
@@ -87,11 +89,13 @@ async def test_a_failure_is_told_and_the_server_goes_on(
     assert (await call(tools["t__add"], a=1, b=1)).output == "2"
 
 
-async def test_bad_arguments_are_told(tools: dict[str, FunctionTool], call: Call) -> None:
+async def test_invalid_tool_arguments_are_reported(
+    tools: dict[str, FunctionTool], call: Call
+) -> None:
     assert "validation error" in (await call(tools["t__add"], a="x")).output
 
 
-async def test_a_strange_tool_gets_a_usable_name_and_a_harmless_description(
+async def test_an_odd_tool_gets_a_valid_name_and_a_safe_description(
     tools: dict[str, FunctionTool], call: Call
 ) -> None:
     [strange] = [tool for tool in tools.values() if "strange" in tool.name]
@@ -102,7 +106,7 @@ async def test_a_strange_tool_gets_a_usable_name_and_a_harmless_description(
     assert (await call(strange)).output == "strange"
 
 
-async def test_the_server_runs_where_and_with_what_the_settings_say(
+async def test_a_server_runs_in_the_configured_folder_and_environment(
     tools: dict[str, FunctionTool], call: Call
 ) -> None:
     assert (await call(tools["t__folder"])).output.endswith("/sub")
@@ -110,13 +114,13 @@ async def test_the_server_runs_where_and_with_what_the_settings_say(
     assert (await call(tools["t__variable"], name="EKIDEN_TEST_SECRET")).output == "None"
 
 
-async def test_a_repeated_call_can_be_recognised(
+async def test_a_call_carries_its_idempotency_key(
     tools: dict[str, FunctionTool], call: Call
 ) -> None:
     assert (await call(tools["t__key"])).output == "ses:1.1.t0"
 
 
-async def test_a_cancelled_call_is_cancelled_there_too(
+async def test_cancelling_a_call_cancels_it_on_the_server(
     tools: dict[str, FunctionTool], call: Call, tmp_path: Path
 ) -> None:
     task = asyncio.create_task(call(tools["t__wait"], folder=str(tmp_path)))
@@ -133,7 +137,7 @@ async def test_many_calls_at_once_do_not_mix_up(tools: dict[str, FunctionTool], 
     assert [int(each.output) for each in sums] == [2 * n for n in range(30)]
 
 
-async def test_an_agent_uses_them_as_any_tool(tools: dict[str, FunctionTool]) -> None:
+async def test_an_agent_calls_mcp_tools_with_approval(tools: dict[str, FunctionTool]) -> None:
     model = ScriptedModel([asks_for("t__add", a=20, b=22), say("42")])
     agent = Agent("clerk", model=model, tools=list(tools.values()))
     result = await Runner.run(agent, "?", run_config=RunConfig())

@@ -47,7 +47,7 @@ async def called(ekiden: Ekiden, *arguments: str) -> Ran:
     return await asyncio.to_thread(ekiden, *arguments)
 
 
-async def test_what_is_there_is_sent_once(desk: Ekiden, server: VertexServer) -> None:
+async def test_stored_events_are_sent_once(desk: Ekiden, server: VertexServer) -> None:
     ran = await called(desk, "mirror", "run", "--once")
     assert (ran.code, ran.out) == (0, "sent: 4, set aside: 0, sessions waiting: 0\n")
     assert server.said() == ["hello", "here"] * 2
@@ -62,7 +62,7 @@ async def test_what_is_there_is_sent_once(desk: Ekiden, server: VertexServer) ->
     }
 
 
-async def test_a_vendor_that_is_away_is_told_and_costs_nothing(
+async def test_an_unavailable_vendor_is_reported_and_nothing_is_lost(
     desk: Ekiden, server: VertexServer
 ) -> None:
     assert (await called(desk, "mirror", "run", "--once")).code == 0
@@ -80,7 +80,7 @@ async def test_a_vendor_that_is_away_is_told_and_costs_nothing(
     assert server.said().count("more") == 1
 
 
-async def test_the_status_says_what_was_set_aside(desk: Ekiden, server: VertexServer) -> None:
+async def test_the_replica_status_names_rejected_events(desk: Ekiden, server: VertexServer) -> None:
     assert (await called(desk, "run", "--session", "s1", f"@desk {POISON}")).code == 0
     fresh = await called(desk, "mirror", "status")
     assert "up to date: no" in fresh.out
@@ -93,7 +93,7 @@ async def test_the_status_says_what_was_set_aside(desk: Ekiden, server: VertexSe
 
 
 @pytest.mark.slow
-async def test_it_follows_until_it_is_asked_to_end_and_another_one_is_told(
+async def test_replication_runs_until_stopped_and_refuses_a_second_process(
     desk: Ekiden, server: VertexServer
 ) -> None:
     process = desk.start("mirror", "run")
@@ -117,7 +117,7 @@ async def test_it_follows_until_it_is_asked_to_end_and_another_one_is_told(
     assert sorted(server.said()) == sorted(["hello", "here"] * 2 + ["more", "here"])
 
 
-async def test_killed_it_is_gone_on_with_when_its_lease_is_over(
+async def test_a_killed_replication_is_continued_after_its_lease(
     desk: Ekiden, server: VertexServer
 ) -> None:
     process: subprocess.Popen[str] = desk.start("mirror", "run")
@@ -134,7 +134,7 @@ async def test_killed_it_is_gone_on_with_when_its_lease_is_over(
     assert server.said() == ["hello", "here"] * 2
 
 
-async def test_without_settings_it_says_what_to_set(desk: Ekiden) -> None:
+async def test_without_settings_the_error_names_the_missing_setting(desk: Ekiden) -> None:
     del desk.env["EKIDEN_VERTEX_PROJECT"]
     for command in ("run", "status"):
         ran = await called(desk, "mirror", command, "--json")
@@ -142,7 +142,7 @@ async def test_without_settings_it_says_what_to_set(desk: Ekiden) -> None:
         assert "mirror.vertex.project" in ran.error["message"]
 
 
-async def test_sensitive_data_is_covered_if_the_settings_say_so(
+async def test_sensitive_data_is_masked_if_the_settings_say_so(
     desk: Ekiden, server: VertexServer
 ) -> None:
     (desk.folder / ".ekiden").mkdir(exist_ok=True)

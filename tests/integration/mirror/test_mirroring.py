@@ -87,7 +87,7 @@ async def once(store: Store, mirror: Any, **policy: Any) -> ReplicaReport:
     return await replicate_sessions(store, mirror, once=True, policy=ReplicaPolicy(**policy))
 
 
-async def test_what_is_said_arrives_as_it_is_said(
+async def test_messages_arrive_in_order_as_they_are_stored(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     async with fed(store, mirror):
@@ -104,7 +104,7 @@ async def test_what_is_said_arrives_as_it_is_said(
     [status(429, retry_after="0.01"), status(500), status(401), DROP, HANG],
     ids=["429", "500", "401", "drop", "hang"],
 )
-async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterwards(
+async def test_runs_do_not_notice_an_unavailable_vendor(
     store: MemoryStore, trouble: Trouble
 ) -> None:
     async with VertexServer() as server:
@@ -124,7 +124,7 @@ async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterw
         assert sorted(server.said(), key=lambda said: "other" in said) == wanted
 
 
-async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(
+async def test_a_vendor_unavailable_from_the_start_receives_everything_later(
     tmp_path: Path, server: VertexServer, mirror: VertexReplica
 ) -> None:
     async with SqliteStore(tmp_path / "desk.db") as store:
@@ -144,7 +144,9 @@ async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(
 
 
 @pytest.mark.parametrize("lost_at", range(1, 5))
-async def test_an_answer_that_is_lost_makes_nothing_twice(store: MemoryStore, lost_at: int) -> None:
+async def test_a_lost_answer_of_the_vendor_sends_nothing_twice(
+    store: MemoryStore, lost_at: int
+) -> None:
     async with VertexServer() as server:
         mirror = vertex(server)
         await talk(store, "s1", "one", "two")
@@ -161,7 +163,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("number", range(1, 5))
-async def test_killed_between_sending_and_noting_it_nothing_is_sent_twice(
+async def test_a_kill_between_sending_and_recording_sends_nothing_twice(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica, number: int
 ) -> None:
     class Dying:
@@ -185,14 +187,14 @@ async def test_killed_between_sending_and_noting_it_nothing_is_sent_twice(
     assert server.said() == ["one", "re: one", "two", "re: two"]
 
 
-async def test_only_what_may_be_there_already_is_looked_for(store: MemoryStore) -> None:
+async def test_only_possibly_sent_events_are_looked_up(store: MemoryStore) -> None:
     shelf = Shelf()
     await talk(store, "s1", "one", "two")
     await once(store, shelf)
     assert [again for _, again in shelf.again] == [True, False, False, False]
 
 
-async def test_events_of_a_session_stay_in_order_and_sessions_go_at_once(
+async def test_events_of_a_session_stay_in_order_while_sessions_run_in_parallel(
     store: MemoryStore,
 ) -> None:
     shelf = Shelf()
@@ -204,7 +206,7 @@ async def test_events_of_a_session_stay_in_order_and_sessions_go_at_once(
     assert shelf.got == {name: [f"{name}/1", f"{name}/3"] for name in names}
 
 
-async def test_an_event_that_is_refused_is_set_aside_and_holds_up_nobody(
+async def test_a_rejected_event_is_set_aside_and_blocks_no_session(
     store: MemoryStore,
     server: VertexServer,
     mirror: VertexReplica,
@@ -223,7 +225,7 @@ async def test_an_event_that_is_refused_is_set_aside_and_holds_up_nobody(
     assert found.set_aside == 2
 
 
-async def test_a_mirror_that_refuses_everything_is_not_set_up_and_nothing_is_set_aside(
+async def test_a_replica_that_rejects_everything_sets_nothing_aside(
     store: MemoryStore,
 ) -> None:
     shelf = Shelf()
@@ -235,7 +237,7 @@ async def test_a_mirror_that_refuses_everything_is_not_set_up_and_nothing_is_set
     assert (await once(store, shelf)).sent == 2
 
 
-async def test_a_session_that_always_fails_holds_up_nobody_and_is_at_last_set_aside(
+async def test_a_session_that_always_fails_is_finally_set_aside(
     store: MemoryStore,
 ) -> None:
     shelf = Shelf()
@@ -253,7 +255,7 @@ async def test_a_session_that_always_fails_holds_up_nobody_and_is_at_last_set_as
     assert sum(event == "bad/1" for event, _ in shelf.again) >= 10
 
 
-async def test_when_all_fail_nobody_is_set_aside(store: MemoryStore) -> None:
+async def test_when_all_sessions_fail_none_is_set_aside(store: MemoryStore) -> None:
     shelf = Shelf()
     shelf.fails = lambda event: ReplicaUnavailable("shelf", "away")
     for number in range(5):
@@ -265,14 +267,14 @@ async def test_when_all_fail_nobody_is_set_aside(store: MemoryStore) -> None:
     assert (await once(store, shelf)).sent == 10
 
 
-async def test_a_foreign_error_of_a_mirror_is_its_failure(store: MemoryStore) -> None:
+async def test_an_unknown_exception_of_a_replica_is_reported(store: MemoryStore) -> None:
     shelf = Shelf()
     shelf.fails = lambda event: RuntimeError("oh")
     await talk(store, "s1", "one")
     assert (await once(store, shelf)).problem == "RuntimeError: oh"
 
 
-async def test_a_mirror_that_never_returns_is_given_up(store: MemoryStore) -> None:
+async def test_a_replica_that_never_returns_times_out(store: MemoryStore) -> None:
     class Silent(Shelf):
         async def send(self, *given: Any, **named: Any) -> Any:
             await asyncio.Event().wait()
@@ -283,7 +285,7 @@ async def test_a_mirror_that_never_returns_is_given_up(store: MemoryStore) -> No
     assert report.waiting == 1
 
 
-async def test_of_several_one_feeds_the_mirror(store: MemoryStore) -> None:
+async def test_of_several_processes_one_feeds_the_replica(store: MemoryStore) -> None:
     shelf = Shelf()
     await talk(store, "s1", "one")
     async with fed(store, shelf):
@@ -296,7 +298,7 @@ async def test_of_several_one_feeds_the_mirror(store: MemoryStore) -> None:
     assert not (await replica_status(store, "shelf")).fed
 
 
-async def test_one_that_was_thought_dead_stops_when_another_has_gone_on(
+async def test_a_process_that_lost_its_lease_stops_feeding_the_replica(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     shelf = Shelf()
@@ -324,7 +326,7 @@ async def test_one_that_was_thought_dead_stops_when_another_has_gone_on(
     assert "another process feeds it now" in caplog.text
 
 
-async def test_sessions_that_were_deleted_are_not_sent_any_more(store: MemoryStore) -> None:
+async def test_deleted_sessions_are_not_sent(store: MemoryStore) -> None:
     shelf = Shelf()
     await talk(store, "s1", "one")
     await talk(store, "s2", "two")
@@ -338,7 +340,7 @@ async def test_sessions_that_were_deleted_are_not_sent_any_more(store: MemorySto
     assert (await once(store, shelf)).waiting == 0
 
 
-async def test_a_session_made_again_under_the_same_id_begins_anew(
+async def test_a_session_recreated_under_the_same_id_is_sent_as_a_new_one(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     await talk(store, "s1", "hers")
@@ -351,7 +353,7 @@ async def test_a_session_made_again_under_the_same_id_begins_anew(
     assert [each["content"]["parts"][0]["text"] for each in by_user["bob"]] == ["his", "re: his"]
 
 
-async def test_sensitive_data_can_be_covered(
+async def test_sensitive_data_can_be_masked(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     card = "4111 1111 1111 1111"
@@ -376,7 +378,7 @@ async def test_errors_of_agents_are_not_sent(
     assert not any(b"secret" in request.body for request in server.requests)
 
 
-async def test_a_store_that_is_away_is_waited_for_but_not_with_once() -> None:
+async def test_replication_waits_for_an_unavailable_store_unless_run_once() -> None:
     class Shaky(MemoryStore):
         broken = 2
 
@@ -396,7 +398,7 @@ async def test_a_store_that_is_away_is_waited_for_but_not_with_once() -> None:
             await until(store, shelf, sent=2)
 
 
-async def test_how_a_mirror_stands_is_in_the_store(store: MemoryStore) -> None:
+async def test_the_replica_status_is_stored(store: MemoryStore) -> None:
     shelf = Shelf()
     fresh = await replica_status(store, "shelf")
     assert (fresh.sent, fresh.up_to_date, fresh.fed, fresh.problem) == (0, True, False, None)
@@ -412,7 +414,7 @@ async def test_how_a_mirror_stands_is_in_the_store(store: MemoryStore) -> None:
     assert (well.waiting, well.up_to_date, well.problem, well.sent) == (0, True, None, 2)
 
 
-async def test_stopping_in_the_middle_loses_nothing(store: MemoryStore) -> None:
+async def test_stopping_during_replication_loses_nothing(store: MemoryStore) -> None:
     shelf = Shelf()
     await talk(store, "s1", *map(str, range(5)))
     stop = asyncio.Event()
@@ -429,7 +431,7 @@ async def test_stopping_in_the_middle_loses_nothing(store: MemoryStore) -> None:
     assert len(shelf.got["s1"]) == 10
 
 
-async def test_a_mirror_that_asks_to_be_left_alone_is_left_alone(store: MemoryStore) -> None:
+async def test_a_retry_after_of_the_replica_is_honoured(store: MemoryStore) -> None:
     shelf = Shelf()
     shelf.fails = lambda event: ReplicaUnavailable("shelf", "busy", retry_after_s=1000.0)
     await talk(store, "s1", "one")
@@ -442,7 +444,7 @@ async def test_a_mirror_that_asks_to_be_left_alone_is_left_alone(store: MemorySt
     assert len(shelf.again) == 1
 
 
-async def test_the_names_of_tools_are_found_where_they_were_called(store: MemoryStore) -> None:
+async def test_tool_results_are_sent_with_the_name_of_their_call(store: MemoryStore) -> None:
     named: dict[str, str] = {}
 
     class Naming(Shelf):
@@ -480,7 +482,7 @@ CALLS = [function_call("a", "f", "{}"), function_call("b", "g", "{}")]
 ANSWERS = [function_output(each, "done") for each in ("a", "b", "c")]
 
 
-async def test_times_grow_within_a_session_even_if_the_clock_does_not(
+async def test_timestamps_increase_within_a_session_with_a_frozen_clock(
     server: VertexServer, mirror: VertexReplica, store: MemoryStore
 ) -> None:
     events = [
@@ -499,7 +501,7 @@ async def test_times_grow_within_a_session_even_if_the_clock_does_not(
 HELLO = {"role": "user", "content": "hello"}
 
 
-async def test_only_one_of_two_that_begin_at_the_same_moment_feeds_it(store: MemoryStore) -> None:
+async def test_of_two_simultaneous_starts_one_feeds_the_replica(store: MemoryStore) -> None:
     class Together(MemoryStore):
         """Both read before one of them writes."""
 
@@ -516,7 +518,7 @@ async def test_only_one_of_two_that_begin_at_the_same_moment_feeds_it(store: Mem
         assert (await replica_status(shared, "shelf")).fed
 
 
-async def test_state_is_covered_too_and_what_was_there_before_is_told(
+async def test_replicated_state_is_masked_and_includes_its_base(
     server: VertexServer, mirror: VertexReplica, store: MemoryStore
 ) -> None:
     told = {
@@ -540,7 +542,7 @@ async def test_state_is_covered_too_and_what_was_there_before_is_told(
     assert sent["author"] == "agent"
 
 
-async def test_a_session_that_was_forgotten_and_comes_again_is_sent_as_any_other(
+async def test_a_session_deleted_and_recreated_in_the_replica_is_sent_again(
     tmp_path: Path,
 ) -> None:
     shelf = Shelf()

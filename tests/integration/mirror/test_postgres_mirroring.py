@@ -14,7 +14,7 @@ from tests.support.vendor import LOST, status
 from tests.support.vertex_server import VertexServer
 
 
-async def test_two_feed_and_two_write_and_everything_arrives_once(
+async def test_two_feeders_and_two_writers_deliver_everything_once(
     postgres_store: PostgresStore, postgres_url: str, server: VertexServer
 ) -> None:
     policy = ReplicaPolicy(first_pause_s=0.01, longest_pause_s=0.05)

@@ -40,7 +40,7 @@ def event(seq: int = 1, *, items: Any = (HELLO,), **more: Any) -> ReplicatedEven
     )
 
 
-async def test_a_conversation_arrives_with_who_said_what(
+async def test_a_conversation_arrives_with_its_authors(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     await talk(store, "s1", "Where is 7?", answers=[[call("lookup", order=7), say("On its way.")]])
@@ -72,7 +72,7 @@ async def test_a_conversation_arrives_with_who_said_what(
     assert times == sorted(set(times))
 
 
-async def test_a_handoff_shows_in_the_authors(
+async def test_a_handoff_changes_the_author(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     billing = Agent("billing", model=ScriptedModel([say("Paid.")]))
@@ -92,7 +92,7 @@ async def test_a_handoff_shows_in_the_authors(
     assert names == ["transfer_to_billing"]
 
 
-async def test_variables_arrive_as_changes_of_state(
+async def test_variables_arrive_as_state_changes(
     store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     from ekiden import RunContextWrapper, function_tool
@@ -113,14 +113,14 @@ async def test_variables_arrive_as_changes_of_state(
     assert not any("run:draft" in delta for delta in deltas)
 
 
-def test_a_change_of_state_alone_is_an_event_without_content() -> None:
+def test_a_pure_state_change_is_an_event_without_content() -> None:
     [wire] = wire_events(event(items=(), state={"order": 42, "gone": None}))
     assert "content" not in wire
     assert wire["actions"] == {"stateDelta": {"order": 42, "gone": None}}
     assert wire["author"] == "desk"
 
 
-def test_each_kind_of_item_becomes_parts_that_the_other_side_knows() -> None:
+def test_each_kind_of_item_becomes_parts_of_the_vendors_format() -> None:
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "see"}]},
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:…"}, {}]},
@@ -148,7 +148,7 @@ def test_each_kind_of_item_becomes_parts_that_the_other_side_knows() -> None:
     assert len({each["timestamp"] for each in wires}) == 4
 
 
-async def test_any_sign_arrives_and_halves_of_characters_do_not(
+async def test_any_text_arrives_without_lone_surrogates(
     server: VertexServer, mirror: VertexReplica
 ) -> None:
     said = {"role": "user", "content": "退款 🎉 \ud800 \x00"}
@@ -157,7 +157,7 @@ async def test_any_sign_arrives_and_halves_of_characters_do_not(
     assert [each["userId"] for each in server.sessions.values()] == ["Ünä"]
 
 
-async def test_sessions_of_nobody_are_not_of_the_same_somebody(
+async def test_sessions_without_a_user_get_distinct_user_ids(
     server: VertexServer, mirror: VertexReplica
 ) -> None:
     for each in ("s1", "s2"):
@@ -165,7 +165,7 @@ async def test_sessions_of_nobody_are_not_of_the_same_somebody(
     assert len({each["userId"] for each in server.sessions.values()}) == 2
 
 
-async def test_making_a_session_takes_its_time() -> None:
+async def test_a_slow_session_creation_is_awaited() -> None:
     async with VertexServer(looks=2) as server:
         made = vertex(server)
         kept = await made.send(session(), event(), again=False)
@@ -175,7 +175,7 @@ async def test_making_a_session_takes_its_time() -> None:
         assert sum("/operations/" in request.path for request in server.requests) == 2
 
 
-async def test_a_session_that_is_never_made_is_waited_for_in_vain() -> None:
+async def test_a_session_creation_that_never_ends_times_out() -> None:
     async with VertexServer(looks=10_000) as server:
         made = vertex(server, timeout_s=0.1)
         with pytest.raises(ReplicaUnavailable, match="too long"):
@@ -184,7 +184,7 @@ async def test_a_session_that_is_never_made_is_waited_for_in_vain() -> None:
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["id is chosen", "id is given"])
-async def test_a_session_is_made_once_even_if_its_name_was_not_kept(ids: bool) -> None:
+async def test_a_session_is_created_once_even_if_its_name_was_lost(ids: bool) -> None:
     async with VertexServer(ids=ids, page=1) as server:
         made = vertex(server)
         await made.send(session(id="other"), event(), again=True)
@@ -195,7 +195,7 @@ async def test_a_session_is_made_once_even_if_its_name_was_not_kept(ids: bool) -
         assert server.said() == ["hello", "hello"]
 
 
-async def test_a_session_that_was_deleted_and_made_again_is_another(
+async def test_a_recreated_session_is_a_new_session_at_the_vendor(
     server: VertexServer, mirror: VertexReplica
 ) -> None:
     await mirror.send(session(), event(), again=True)
@@ -203,7 +203,7 @@ async def test_a_session_that_was_deleted_and_made_again_is_another(
     assert [each["userId"] for each in server.sessions.values()] == ["ada", "bob"]
 
 
-async def test_what_is_there_already_is_left_out_part_by_part() -> None:
+async def test_already_sent_parts_are_skipped() -> None:
     items = (HELLO, {"role": "assistant", "content": "hi"}, HELLO)
     async with VertexServer(page=1) as server:
         made = vertex(server)
@@ -218,7 +218,7 @@ async def test_what_is_there_already_is_left_out_part_by_part() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-async def test_a_session_that_is_gone_there_is_made_anew(
+async def test_a_session_deleted_at_the_vendor_is_created_again(
     server: VertexServer, mirror: VertexReplica, again: bool
 ) -> None:
     kept = await mirror.send(session(), event(), again=False)
@@ -242,7 +242,7 @@ async def test_a_session_that_is_gone_there_is_made_anew(
     ],
     ids=str,
 )
-async def test_what_may_pass_is_told_as_such(trouble: Trouble, told: str) -> None:
+async def test_a_temporary_error_is_reported_as_unavailable(trouble: Trouble, told: str) -> None:
     async with VertexServer(troubles=[trouble]) as server:
         made = vertex(server, timeout_s=0.2)
         with pytest.raises(ReplicaUnavailable, match=told) as raised:
@@ -252,7 +252,7 @@ async def test_what_may_pass_is_told_as_such(trouble: Trouble, told: str) -> Non
         await made.close()
 
 
-async def test_what_is_refused_for_good_is_told_as_such(
+async def test_a_permanent_error_is_reported_as_refused(
     server: VertexServer, mirror: VertexReplica
 ) -> None:
     poison = {"role": "user", "content": POISON}
@@ -263,7 +263,7 @@ async def test_what_is_refused_for_good_is_told_as_such(
         await mirror.send(session(id="s2"), event(), again=False)
 
 
-async def test_an_engine_that_is_not_there_may_come(server: VertexServer) -> None:
+async def test_an_unknown_engine_is_a_temporary_error(server: VertexServer) -> None:
     made = VertexReplica(project="other", engine="1", url=server.origin, credentials=_fixed())
     with pytest.raises(ReplicaUnavailable, match="is there such an engine"):
         await made.send(session(), event(), again=False)
@@ -273,7 +273,7 @@ async def test_an_engine_that_is_not_there_may_come(server: VertexServer) -> Non
 @pytest.mark.parametrize(
     ("code", "kind"), [(14, ReplicaUnavailable), (3, ReplicaRefused)], ids=["passing", "for good"]
 )
-async def test_an_operation_can_fail(code: int, kind: type[Exception]) -> None:
+async def test_a_failed_operation_is_reported(code: int, kind: type[Exception]) -> None:
     class Failing(VertexServer):
         def _look(self, path: str) -> Any:
             return {"name": path, "done": True, "error": {"code": code, "message": "no room"}}
@@ -285,7 +285,7 @@ async def test_an_operation_can_fail(code: int, kind: type[Exception]) -> None:
         await made.close()
 
 
-async def test_an_operation_that_says_that_it_exists_is_fine(
+async def test_an_operation_that_reports_an_existing_session_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Late(VertexServer):
@@ -312,7 +312,7 @@ async def test_an_operation_without_a_name_is_an_error(operation: dict[str, Any]
         await made.close()
 
 
-async def test_tokens_come_from_this_machines_credentials_and_are_refreshed(
+async def test_tokens_come_from_the_local_credentials_and_are_refreshed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: VertexServer
 ) -> None:
     account = service_account(tmp_path, server, quota_project_id="payer")
@@ -331,7 +331,7 @@ async def test_tokens_come_from_this_machines_credentials_and_are_refreshed(
 
 
 @pytest.mark.parametrize("trouble", [DROP, status(500)], ids=["drop", "500"])
-async def test_a_token_that_cannot_be_had_is_waited_for(
+async def test_a_token_that_cannot_be_fetched_is_a_temporary_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: VertexServer, trouble: Trouble
 ) -> None:
     account = service_account(tmp_path, server)
@@ -346,7 +346,7 @@ async def test_a_token_that_cannot_be_had_is_waited_for(
     await made.close()
 
 
-async def test_a_machine_without_credentials_is_told_how_to_get_some(
+async def test_a_machine_without_credentials_gets_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: VertexServer
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
@@ -369,7 +369,7 @@ async def test_a_machine_without_credentials_is_told_how_to_get_some(
     ],
     ids=str,
 )
-def test_what_cannot_be_an_address_is_told_at_once(options: dict[str, Any], told: str) -> None:
+def test_an_invalid_vertex_address_is_refused_at_once(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told):
         VertexReplica(**{"project": "p", "engine": "1", **options})
 
@@ -382,13 +382,13 @@ def test_each_location_has_its_own_address(location: str, host: str) -> None:
     assert host in VertexReplica(project="p", engine="1", location=location)._url
 
 
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "is_installed", lambda name: False)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[vertex\]'"):
         VertexReplica(project="p", engine="1")
 
 
-def test_the_name_says_where_it_is() -> None:
+def test_the_replica_name_contains_the_engine() -> None:
     assert VertexReplica(project="desk-1", engine="4711").name == f"vertex:{PARENT}"
 
 

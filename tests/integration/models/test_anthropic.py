@@ -133,7 +133,7 @@ def request(*items: Item, stream: bool, **options: Any) -> ModelRequest:
     return ModelRequest(instructions="Be brief.", input=items, stream=stream, **options)
 
 
-async def test_a_text_is_exchanged(streamed: bool, ask: Any) -> None:
+async def test_a_text_request_and_its_answer_are_translated(streamed: bool, ask: Any) -> None:
     async with AnthropicServer([[{"type": "text", "text": "Good morning."}]]) as server:
         deltas, response = await ask(connect(server), request(user_message("hi"), stream=streamed))
     assert response.output == [assistant_message("Good morning.")]
@@ -189,7 +189,7 @@ async def test_reasoning_of_another_provider_is_left_out(ask: Any) -> None:
     assert "sealed" not in sent
 
 
-async def test_settings_and_output_arrive(ask: Any) -> None:
+async def test_settings_and_output_type_reach_the_provider(ask: Any) -> None:
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "integer"}},
@@ -213,7 +213,7 @@ async def test_settings_and_output_arrive(ask: Any) -> None:
     assert json.loads(text_of(response.output[0])) == {"answer": 1}
 
 
-async def test_a_wish_that_the_model_cannot_fulfil_is_the_callers_mistake(ask: Any) -> None:
+async def test_a_setting_the_model_does_not_support_is_a_user_error(ask: Any) -> None:
     async with AnthropicServer([]) as server:
         forced = ModelSettings(tool_choice="required")
         wish = request(user_message("hi"), stream=False, tools=[WEATHER], settings=forced)
@@ -222,7 +222,7 @@ async def test_a_wish_that_the_model_cannot_fulfil_is_the_callers_mistake(ask: A
     assert server.bodies == []
 
 
-async def test_a_warning_that_was_made_an_error_stays_that_warning(ask: Any) -> None:
+async def test_a_warning_raised_as_an_error_keeps_its_type(ask: Any) -> None:
     async with AnthropicServer([]) as server:
         wish = request(user_message("hi"), stream=False, settings=ModelSettings(temperature=0.5))
         with pytest.raises(UserWarning, match="temperature"):
@@ -236,7 +236,9 @@ async def test_an_answer_the_provider_stopped_is_a_refusal(ask: Any) -> None:
     assert refusal_of(response.output[-1])
 
 
-async def test_an_overloaded_provider_is_asked_again(streamed: bool, ask: Any, waits: Any) -> None:
+async def test_a_request_is_retried_when_the_provider_is_overloaded(
+    streamed: bool, ask: Any, waits: Any
+) -> None:
     busy = (529, _error("overloaded_error", "Overloaded"))
     async with AnthropicServer([busy, [{"type": "text", "text": "ok"}]]) as server:
         model = connect(server, retries=waits.policy())

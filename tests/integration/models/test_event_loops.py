@@ -74,7 +74,7 @@ async def test_equal_names_share_one_model_and_its_connections() -> None:
         assert await _ask(second) == "b"
 
 
-async def test_a_closed_model_opens_again() -> None:
+async def test_a_closed_model_reopens_on_use() -> None:
     async with OpenAIServer([say("a"), say("b")]) as server:
         model: Any = resolve_model("openai:m", base_url=server.base_url, api_key="k")
         assert await _ask(model) == "a"

@@ -92,7 +92,7 @@ def request(*items: Item, stream: bool, **options: Any) -> ModelRequest:
     return ModelRequest(instructions="Be brief.", input=items, stream=stream, **options)
 
 
-async def test_a_text_is_exchanged(streamed: bool, ask: Any) -> None:
+async def test_a_text_request_and_its_answer_are_translated(streamed: bool, ask: Any) -> None:
     async with GoogleServer([[{"text": "Good "}, {"text": "morning."}]]) as server:
         deltas, response = await ask(connect(server), request(user_message("hi"), stream=streamed))
     assert "".join(map(text_of, response.output)) == "Good morning."
@@ -132,7 +132,7 @@ async def test_a_tool_call_goes_out_and_its_output_comes_back(streamed: bool, as
     assert "-3" in json.dumps(answered["parts"][0]["functionResponse"]["response"])
 
 
-async def test_thoughts_are_reasoning(streamed: bool, ask: Any) -> None:
+async def test_thoughts_are_returned_as_reasoning(streamed: bool, ask: Any) -> None:
     async with GoogleServer([[{"text": "Hm.", "thought": True}, {"text": "Yes."}]]) as server:
         deltas, response = await ask(connect(server), request(user_message("hi"), stream=streamed))
     thought, said = response.output
@@ -142,7 +142,7 @@ async def test_thoughts_are_reasoning(streamed: bool, ask: Any) -> None:
         assert [(delta.kind, delta.index) for delta in deltas] == [("reasoning", 0), ("text", 1)]
 
 
-async def test_settings_and_output_arrive(ask: Any) -> None:
+async def test_settings_and_output_type_reach_the_provider(ask: Any) -> None:
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "integer"}},
@@ -166,14 +166,16 @@ async def test_settings_and_output_arrive(ask: Any) -> None:
     assert json.loads(text_of(response.output[0])) == {"answer": 1}
 
 
-async def test_a_call_the_model_garbled_is_its_own_fault(ask: Any) -> None:
+async def test_a_malformed_function_call_is_a_model_error(ask: Any) -> None:
     async with GoogleServer([[{"text": "x"}]]) as server:
         server.finish_reason = "MALFORMED_FUNCTION_CALL"
         with pytest.raises(ModelBehaviorError, match="MALFORMED_FUNCTION_CALL"):
             await ask(connect(server), request(user_message("hi"), stream=False))
 
 
-async def test_an_overloaded_provider_is_asked_again(streamed: bool, ask: Any, waits: Any) -> None:
+async def test_a_request_is_retried_when_the_provider_is_overloaded(
+    streamed: bool, ask: Any, waits: Any
+) -> None:
     async with GoogleServer([(503, "overloaded"), [{"text": "ok"}]]) as server:
         model = connect(server, retries=waits.policy())
         _, response = await ask(model, request(user_message("hi"), stream=streamed))

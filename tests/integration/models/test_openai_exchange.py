@@ -56,7 +56,7 @@ def reasoning(text: str) -> Item:
     return {"type": "reasoning", "summary": summary, "encrypted_content": "sealed"}
 
 
-async def test_a_text_comes_back_as_one_assistant_message(
+async def test_a_text_is_returned_as_one_assistant_message(
     api: str, streamed: bool, ask: Any
 ) -> None:
     async with OpenAIServer([say("Good morning.")]) as server:
@@ -74,7 +74,7 @@ async def test_a_text_comes_back_as_one_assistant_message(
         assert deltas == []
 
 
-async def test_instructions_and_messages_arrive_in_their_roles(
+async def test_instructions_and_messages_arrive_with_their_roles(
     api: str, streamed: bool, ask: Any
 ) -> None:
     items = [user_message("one"), assistant_message("two"), user_message("three")]
@@ -144,7 +144,7 @@ async def test_tools_are_offered_with_their_strict_schema(api: str, ask: Any) ->
     assert offered["parameters"] == tool().parameters
 
 
-async def test_a_tool_that_is_not_strict_is_offered_as_such(api: str, ask: Any) -> None:
+async def test_a_tool_that_is_not_strict_is_offered_as_not_strict(api: str, ask: Any) -> None:
     free = ToolSpec(
         name="note",
         description="",
@@ -158,7 +158,7 @@ async def test_a_tool_that_is_not_strict_is_offered_as_such(api: str, ask: Any) 
     assert not offered.get("strict")
 
 
-async def test_structured_output_is_asked_for_by_schema(api: str, streamed: bool, ask: Any) -> None:
+async def test_structured_output_is_requested_by_schema(api: str, streamed: bool, ask: Any) -> None:
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "integer"}},
@@ -189,7 +189,7 @@ async def test_a_refusal_is_kept_apart_from_text(api: str, streamed: bool, ask: 
     assert {"role": "assistant", "content": "I cannot help with that."} in said
 
 
-async def test_usage_is_counted_to_the_last_detail(api: str, streamed: bool, ask: Any) -> None:
+async def test_usage_is_counted_in_every_detail(api: str, streamed: bool, ask: Any) -> None:
     usage = Usage(
         requests=1,
         input_tokens=100,
@@ -203,7 +203,7 @@ async def test_usage_is_counted_to_the_last_detail(api: str, streamed: bool, ask
     assert response.usage == usage
 
 
-async def test_settings_arrive_under_the_names_of_the_api(api: str, ask: Any) -> None:
+async def test_settings_use_the_parameter_names_of_the_api(api: str, ask: Any) -> None:
     settings = ModelSettings(
         temperature=0.5,
         top_p=0.9,
@@ -228,7 +228,7 @@ async def test_settings_arrive_under_the_names_of_the_api(api: str, ask: Any) ->
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
-async def test_a_general_tool_choice_arrives_as_it_is(api: str, choice: str, ask: Any) -> None:
+async def test_a_general_tool_choice_is_passed_unchanged(api: str, choice: str, ask: Any) -> None:
     async with OpenAIServer([say("ok")]) as server:
         settings = ModelSettings(tool_choice=choice)
         wish = request(user_message("hi"), tools=[tool()], settings=settings)
@@ -237,7 +237,7 @@ async def test_a_general_tool_choice_arrives_as_it_is(api: str, choice: str, ask
     assert body.get("tool_choice", "none") == choice
 
 
-async def test_reasoning_effort_arrives(api: str, ask: Any) -> None:
+async def test_reasoning_effort_is_passed_to_the_api(api: str, ask: Any) -> None:
     async with OpenAIServer([say("ok")]) as server:
         settings = ModelSettings(reasoning_effort="low")
         await ask(connect(api, server), request(user_message("hi"), settings=settings))
@@ -254,7 +254,7 @@ async def test_reasoning_effort_arrives(api: str, ask: Any) -> None:
         (ModelSettings(extra={"timeout": 3}), "resolve_model"),
     ],
 )
-async def test_settings_that_cannot_be_are_refused_before_anything_is_sent(
+async def test_invalid_settings_are_refused_before_a_request_is_sent(
     settings: ModelSettings, complaint: str, ask: Any
 ) -> None:
     async with OpenAIServer() as server:
@@ -315,7 +315,7 @@ async def test_reasoning_whose_call_was_filtered_out_is_not_sent(ask: Any) -> No
     assert {item.get("type", "message") for item in server.requests[1].body["input"]} == {"message"}
 
 
-async def test_reasoning_straight_from_openai_is_not_sent_to_another_server(
+async def test_reasoning_of_openai_is_not_sent_to_another_server(
     ask: Any,
 ) -> None:
     async with OpenAIServer([say("ok")]) as server:
@@ -355,7 +355,7 @@ async def test_an_answer_cut_at_its_token_limit_is_marked(
     assert response.output[0]["status"] == "incomplete"
 
 
-async def test_an_answer_that_is_only_reasoning_says_that_the_limit_is_too_low(ask: Any) -> None:
+async def test_an_answer_of_only_reasoning_is_an_error_that_names_max_tokens(ask: Any) -> None:
     only = AnswerStep(output=({**reasoning("Hmm"), "status": "incomplete"},))
     async with OpenAIServer([only]) as server:
         with pytest.raises(ModelBehaviorError, match="raise max_tokens"):
@@ -370,7 +370,7 @@ async def test_a_local_server_needs_no_key(ask: Any) -> None:
     assert server.requests[0].body["model"] == "llama"
 
 
-async def test_a_key_of_the_environment_is_not_sent_to_a_url_in_a_model_name(
+async def test_the_api_key_variable_is_not_sent_to_a_url_in_a_model_name(
     api: str, monkeypatch: pytest.MonkeyPatch, ask: Any
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
@@ -383,7 +383,7 @@ async def test_a_key_of_the_environment_is_not_sent_to_a_url_in_a_model_name(
     assert keys[1] == "Bearer sk-canary"
 
 
-async def test_thinking_in_tags_is_reasoning(ask: Any) -> None:
+async def test_text_in_think_tags_is_reasoning(ask: Any) -> None:
     async with OpenAIServer([stream("<think>Hm.</think>Yes.", chunks=1)]) as server:
         _, response = await ask(connect("openai-chat", server), request(user_message("hi")))
     thought, said = response.output

@@ -42,7 +42,7 @@ def connect(api: str, server: OpenAIServer, **options: Any) -> Any:
     return resolve_model(f"{api}:gpt-5-mini", base_url=server.base_url, api_key=KEY, **options)
 
 
-async def test_a_429_is_repeated_after_the_time_the_provider_asks_for(
+async def test_a_429_is_retried_after_the_requested_time(
     api: str, streamed: bool, ask: Any, waits: Any
 ) -> None:
     async with OpenAIServer([http_error(429, retry_after="7"), say("ok")]) as server:
@@ -52,7 +52,7 @@ async def test_a_429_is_repeated_after_the_time_the_provider_asks_for(
     assert waits.seconds == [7.0]
 
 
-async def test_server_errors_are_repeated_with_growing_waits(
+async def test_server_errors_are_retried_with_growing_pauses(
     api: str, streamed: bool, ask: Any, waits: Any
 ) -> None:
     failing = [http_error(500), http_error(503), http_error(502)]
@@ -74,7 +74,9 @@ async def test_after_the_last_retry_the_failure_is_raised_with_its_status(
     assert len(server.requests) == 3
 
 
-async def test_a_wait_longer_than_the_cap_is_not_waited_for(ask: Any, waits: Any) -> None:
+async def test_a_requested_pause_longer_than_the_maximum_is_not_awaited(
+    ask: Any, waits: Any
+) -> None:
     async with OpenAIServer([http_error(429, retry_after="600")]) as server:
         model = connect("openai", server, retries=waits.policy())
         with pytest.raises(ModelError, match="asks to wait 600 s"):
@@ -82,7 +84,7 @@ async def test_a_wait_longer_than_the_cap_is_not_waited_for(ask: Any, waits: Any
     assert waits.seconds == []
 
 
-async def test_a_used_up_quota_is_not_repeated(api: str, ask: Any, waits: Any) -> None:
+async def test_an_exhausted_quota_is_not_retried(api: str, ask: Any, waits: Any) -> None:
     step = http_error(429, "You exceeded your current quota.", code="insufficient_quota")
     async with OpenAIServer([step]) as server:
         model = connect(api, server, retries=waits.policy())
@@ -100,7 +102,7 @@ async def test_a_used_up_quota_is_not_repeated(api: str, ask: Any, waits: Any) -
         (422, "answered 422"),
     ],
 )
-async def test_what_no_retry_can_mend_is_raised_at_once_with_advice(
+async def test_a_permanent_error_is_raised_at_once_with_advice(
     api: str, streamed: bool, status: int, advice: str, ask: Any, waits: Any
 ) -> None:
     async with OpenAIServer([http_error(status)]) as server:
@@ -129,7 +131,7 @@ class Silent(LoopbackServer):
         await reply.unless_gone(asyncio.Event().wait())
 
 
-async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, waits: Any) -> None:
+async def test_a_slow_answer_times_out(api: str, streamed: bool, ask: Any, waits: Any) -> None:
     async with Silent() as server:
         model = resolve_model(
             f"{api}:m@{server.origin}", timeout_s=0.05, retries=waits.policy(retries=1)
@@ -140,7 +142,7 @@ async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, w
 
 
 @pytest.mark.slow
-async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None:
+async def test_a_retry_after_a_timeout_returns_the_answer(ask: Any, waits: Any) -> None:
     async with OpenAIServer([hang(), say("at last")]) as server:
         model = connect("openai", server, timeout_s=3.0, retries=waits.policy())
         _, response = await ask(model, request())
@@ -148,7 +150,7 @@ async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None
 
 
 @pytest.mark.slow
-async def test_the_time_a_consumer_takes_does_not_count() -> None:
+async def test_time_spent_by_the_consumer_does_not_count_towards_the_timeout() -> None:
     async with OpenAIServer([say("one two three")]) as server:
         model = connect("openai", server, timeout_s=2.0, retries=0)
         events = []
@@ -160,7 +162,7 @@ async def test_the_time_a_consumer_takes_does_not_count() -> None:
     assert text_of(events[-1].output[0]) == "one two three"
 
 
-async def test_nobody_there_is_repeated_and_then_raised(
+async def test_a_refused_connection_is_retried_and_then_raised(
     api: str, streamed: bool, ask: Any, waits: Any
 ) -> None:
     async with OpenAIServer() as server:
@@ -170,9 +172,7 @@ async def test_nobody_there_is_repeated_and_then_raised(
     assert len(waits.seconds) == 2
 
 
-async def test_a_plain_answer_that_breaks_off_is_asked_for_again(
-    api: str, ask: Any, waits: Any
-) -> None:
+async def test_a_broken_off_plain_answer_is_requested_again(api: str, ask: Any, waits: Any) -> None:
     async with OpenAIServer([cut("whole", after=0), say("whole")]) as server:
         model = connect(api, server, retries=waits.policy())
         _, response = await ask(model, request())
@@ -180,7 +180,7 @@ async def test_a_plain_answer_that_breaks_off_is_asked_for_again(
     assert response.attempt == 2
 
 
-async def test_a_stream_that_breaks_before_its_first_delta_is_asked_for_again(
+async def test_a_stream_broken_before_its_first_delta_is_requested_again(
     api: str, ask: Any, waits: Any
 ) -> None:
     async with OpenAIServer([cut("whole", after=1), say("whole")]) as server:
@@ -192,7 +192,7 @@ async def test_a_stream_that_breaks_before_its_first_delta_is_asked_for_again(
 
 
 @pytest.mark.parametrize("how", ["drop", "end", "hang"])
-async def test_a_stream_that_breaks_after_a_delta_is_never_told_again(
+async def test_a_stream_broken_after_a_delta_is_not_requested_again(
     api: str, how: Any, waits: Any
 ) -> None:
     after = 5 if api == "openai" else 2
@@ -206,7 +206,7 @@ async def test_a_stream_that_breaks_after_a_delta_is_never_told_again(
     assert len(server.requests) == 1
 
 
-async def test_a_stream_that_only_looks_complete_is_not_taken_for_an_answer(
+async def test_a_stream_that_ends_without_its_last_event_is_not_an_answer(
     api: str, ask: Any, waits: Any
 ) -> None:
     steps = [cut("whole", after=1, how="end"), say("whole")]
@@ -219,7 +219,7 @@ async def test_a_stream_that_only_looks_complete_is_not_taken_for_an_answer(
 @pytest.mark.parametrize(
     "text", ['{"id": "resp_1", "object"', "<html>busy</html>", "{}", "[1]", '{"output": 3}', "null"]
 )
-async def test_an_answer_that_cannot_be_read_is_the_models_fault(
+async def test_an_unreadable_answer_is_a_model_error(
     api: str, streamed: bool, text: str, ask: Any, waits: Any
 ) -> None:
     async with OpenAIServer([garbled(text)]) as server:
@@ -238,7 +238,7 @@ async def test_an_answer_that_cannot_be_read_is_the_models_fault(
         {"error": {"code": "rate_limit_exceeded", "message": "slow", "type": "requests"}},
     ],
 )
-async def test_an_error_inside_a_stream_is_like_the_same_error_before_it(
+async def test_an_error_inside_a_stream_is_treated_like_one_before_it(
     event: Any, ask: Any, waits: Any
 ) -> None:
     steps = [garbled(json.dumps({**event, "sequence_number": 0})), say("ok")]
@@ -249,7 +249,7 @@ async def test_an_error_inside_a_stream_is_like_the_same_error_before_it(
     assert len(waits.seconds) == 1
 
 
-async def test_an_answer_that_reports_a_failure_is_one(ask: Any, waits: Any) -> None:
+async def test_an_answer_that_reports_a_failure_raises_it(ask: Any, waits: Any) -> None:
     error = {"code": "invalid_prompt", "message": "Not like this."}
     body = {"id": "resp_1", "object": "response", "output": [], "status": "failed", "error": error}
     async with OpenAIServer([garbled(json.dumps(body))]) as server:
@@ -258,7 +258,7 @@ async def test_an_answer_that_reports_a_failure_is_one(ask: Any, waits: Any) -> 
             await ask(model, request())
 
 
-async def test_a_late_answer_is_waited_for(api: str, streamed: bool, ask: Any) -> None:
+async def test_a_late_answer_is_awaited(api: str, streamed: bool, ask: Any) -> None:
     ready = asyncio.Event()
     async with OpenAIServer([delay(ready, say("here"))]) as server:
         asking = asyncio.ensure_future(ask(connect(api, server), request(stream=streamed)))
@@ -287,7 +287,7 @@ async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
         await asyncio.wait_for(server.gone.wait(), 60)
 
 
-async def test_a_key_appears_in_no_error_repr_or_log(
+async def test_an_api_key_appears_in_no_error_repr_or_log(
     api: str, streamed: bool, ask: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -301,7 +301,7 @@ async def test_a_key_appears_in_no_error_repr_or_log(
         assert KEY not in text
 
 
-async def test_a_failure_keeps_its_cause_where_that_tells_no_secret(ask: Any) -> None:
+async def test_a_failure_keeps_its_cause_if_it_contains_no_secret(ask: Any) -> None:
     async with OpenAIServer([http_error(400)]) as server:
         with pytest.raises(ModelError) as info:
             await ask(connect("openai", server), request())
@@ -314,17 +314,13 @@ async def test_an_unknown_model_is_named_in_the_advice(api: str, ask: Any) -> No
             await ask(connect(api, server), request())
 
 
-async def test_blocked_models_are_refused_unless_they_are_on_this_machine(
-    api: str, ask: Any
-) -> None:
+async def test_blocked_models_are_refused_except_local_ones(api: str, ask: Any) -> None:
     model = resolve_model(f"{api}:gpt-5-mini", api_key=KEY)
     with pytest.raises(UserError, match=r"EKIDEN_BLOCK_MODELS is set, and api\.openai\.com"):
         await ask(model, request())
 
 
-async def test_the_vendors_own_client_does_not_retry_behind_our_back(
-    api: str, streamed: bool, ask: Any
-) -> None:
+async def test_the_vendors_client_makes_no_retries(api: str, streamed: bool, ask: Any) -> None:
     async with OpenAIServer([http_error(500)]) as server:
         model = connect(api, server, retries=RetryPolicy(retries=0))
         with pytest.raises(ModelError):

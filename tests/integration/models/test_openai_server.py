@@ -75,7 +75,7 @@ async def post(
         ),
     ],
 )
-async def test_a_wrong_request_to_responses_is_refused(body: Any, complaint: str) -> None:
+async def test_an_invalid_responses_request_is_refused(body: Any, complaint: str) -> None:
     async with OpenAIServer() as server:
         status, answer = await post(server, "responses", body)
     assert status == 400
@@ -97,7 +97,7 @@ async def test_a_wrong_request_to_responses_is_refused(body: Any, complaint: str
         ([{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "'input_text'"),
     ],
 )
-async def test_a_wrong_chat_is_refused(messages: Any, complaint: str) -> None:
+async def test_an_invalid_chat_request_is_refused(messages: Any, complaint: str) -> None:
     async with OpenAIServer() as server:
         status, answer = await post(
             server, "chat/completions", {"model": "m", "messages": messages}
@@ -135,7 +135,7 @@ async def test_a_wrong_chat_is_refused(messages: Any, complaint: str) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["responses", "chat/completions"])
-async def test_a_wrong_tool_is_refused(path: str, tool: Any, complaint: str) -> None:
+async def test_an_invalid_tool_is_refused(path: str, tool: Any, complaint: str) -> None:
     if path == "responses":
         body = {"model": "m", "input": "hi", "tools": [{"type": "function", **tool}]}
     else:
@@ -154,7 +154,7 @@ async def test_a_wrong_tool_is_refused(path: str, tool: Any, complaint: str) -> 
         ("auto", ["f", "f"], "must be unique"),
     ],
 )
-async def test_a_wrong_tool_choice_is_refused(choice: Any, names: Any, complaint: str) -> None:
+async def test_an_invalid_tool_choice_is_refused(choice: Any, names: Any, complaint: str) -> None:
     tools = [{"type": "function", "name": name, "parameters": STRICT} for name in names]
     async with OpenAIServer() as server:
         body = {"model": "m", "input": "hi", "tools": tools, "tool_choice": choice}
@@ -163,7 +163,7 @@ async def test_a_wrong_tool_choice_is_refused(choice: Any, names: Any, complaint
     assert complaint in answer["error"]["message"]
 
 
-async def test_an_item_is_refused_without_the_reasoning_it_came_of() -> None:
+async def test_an_item_without_its_reasoning_item_is_refused() -> None:
     thought = {"type": "reasoning", "summary": []}
     async with OpenAIServer([[thought, call("f")]]) as server:
         _, answer = await post(server, "responses", {"model": "m", "input": "hi"})
@@ -175,7 +175,7 @@ async def test_an_item_is_refused_without_the_reasoning_it_came_of() -> None:
     assert "without its required 'reasoning' item: 'rs_1_0'" in refused["error"]["message"]
 
 
-async def test_keys_and_paths_are_checked() -> None:
+async def test_the_server_checks_keys_and_paths() -> None:
     async with OpenAIServer(api_key="right") as server:
         assert (await post(server, "responses", {}, key=None))[0] == 401
         assert (await post(server, "responses", {}, key="wrong"))[0] == 401
@@ -192,13 +192,13 @@ async def test_a_body_that_is_not_json_is_refused() -> None:
     assert answer.status_code == 400
 
 
-async def test_unused_steps_are_complained_about() -> None:
+async def test_unused_steps_are_an_error() -> None:
     with pytest.raises(UnusedSteps, match="1 of 1 scripted steps were not used"):
         async with OpenAIServer([say("never")]):
             pass
 
 
-async def test_a_request_too_many_is_complained_about() -> None:
+async def test_a_request_beyond_the_script_is_an_error() -> None:
     with pytest.raises(UnexpectedModelCall, match="all 0 steps were used"):
         async with OpenAIServer() as server:
             status, _ = await post(server, "responses", {"model": "m", "input": "hi"})
@@ -213,7 +213,7 @@ async def test_a_transfer_names_the_tool_of_the_agent() -> None:
     assert answer["output"][0]["name"] == "transfer_to_billing"
 
 
-async def test_a_step_that_a_server_cannot_play_is_refused() -> None:
+async def test_a_step_the_server_cannot_play_is_refused() -> None:
     with pytest.raises(UserError, match="only an answer can be cut"):
         cut(hang(), after=1)
     with pytest.raises(UserError, match="a server cannot play"):

@@ -77,7 +77,9 @@ async def run(
     return running.result, deltas
 
 
-async def test_a_handoff_a_tool_and_an_answer(api: str, streamed: bool, served: Any) -> None:
+async def test_a_team_hands_off_calls_a_tool_and_answers(
+    api: str, streamed: bool, served: Any
+) -> None:
     steps = [
         [REASONING, transfer("billing")],
         call("invoice_total", number=7),
@@ -110,7 +112,7 @@ async def test_a_handoff_a_tool_and_an_answer(api: str, streamed: bool, served: 
     assert "sk-canary" not in json.dumps(result.to_input_list())
 
 
-async def test_a_structured_answer(api: str, streamed: bool, served: Any) -> None:
+async def test_a_team_returns_a_structured_answer(api: str, streamed: bool, served: Any) -> None:
     class Total(BaseModel):
         amount: float
         currency: str
@@ -129,7 +131,7 @@ async def test_a_refusal_is_an_outcome(api: str, streamed: bool, served: Any) ->
     assert result.outcome == Refused("I will not.")
 
 
-async def test_tools_asked_for_at_once_are_all_answered(api: str, served: Any) -> None:
+async def test_parallel_tool_calls_are_all_answered(api: str, served: Any) -> None:
     both = [
         function_call("call_a", "invoice_total", '{"number": 1}'),
         function_call("call_b", "invoice_total", '{"number": 2}'),
@@ -144,7 +146,7 @@ async def test_tools_asked_for_at_once_are_all_answered(api: str, served: Any) -
     assert "invoice 2: 42.00 EUR" in sent
 
 
-async def test_a_conversation_goes_on_with_what_was_said(api: str, served: Any) -> None:
+async def test_a_conversation_continues_with_its_history(api: str, served: Any) -> None:
     steps = [[REASONING, transfer("billing")], say("Which invoice?"), say("It is paid.")]
     async with OpenAIServer(steps) as server:
         served(server)
@@ -157,7 +159,7 @@ async def test_a_conversation_goes_on_with_what_was_said(api: str, served: Any) 
     assert all(text in sent for text in ("My invoice?", "Which invoice?", "Number 7."))
 
 
-async def test_a_call_of_a_run_that_takes_too_long_is_given_up(api: str, served: Any) -> None:
+async def test_a_model_call_that_exceeds_the_timeout_is_cancelled(api: str, served: Any) -> None:
     async with OpenAIServer([say("ready"), hang()]) as server:
         served(server)
         agent = Agent("a", model=f"{api}:m")

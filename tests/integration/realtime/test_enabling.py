@@ -10,7 +10,7 @@ from ekiden.testing import say, transfer
 from tests.integration.realtime.conftest import outputs, talking, tool_names
 
 
-async def test_what_is_disabled_is_not_offered_and_what_is_enabled_later_is(
+async def test_disabled_tools_and_handoffs_are_offered_once_enabled(
     billing: RealtimeAgent[Any],
 ) -> None:
     is_open = False
@@ -41,7 +41,7 @@ async def test_what_is_disabled_is_not_offered_and_what_is_enabled_later_is(
     assert server.kinds[3:6] == ["conversation.item.create", "session.update", "response.create"]
 
 
-async def test_a_call_of_what_was_disabled_since_is_refused(billing: RealtimeAgent[Any]) -> None:
+async def test_a_call_of_a_tool_disabled_meanwhile_is_refused(billing: RealtimeAgent[Any]) -> None:
     answers = iter([True, True, False, False])
     edge = realtime_handoff(billing, is_enabled=lambda ctx, agent: next(answers))
     triage = RealtimeAgent("triage", handoffs=[edge])
@@ -53,7 +53,7 @@ async def test_a_call_of_what_was_disabled_since_is_refused(billing: RealtimeAge
     assert tool_names(server.sent("session.update")[-1]) == []
 
 
-async def test_a_check_that_fails_is_reported_and_nothing_is_offered_anew(
+async def test_a_failing_is_enabled_is_reported_and_removes_the_offer(
     billing: RealtimeAgent[Any],
 ) -> None:
     failing = False

@@ -26,7 +26,7 @@ from ekiden.testing.servers.realtime import complain, fail_turn
 from tests.integration.realtime.conftest import talking
 
 
-async def test_an_error_of_the_server_is_shown_and_the_session_goes_on() -> None:
+async def test_a_server_error_is_shown_and_the_session_continues() -> None:
     steps = [complain("try later", code="rate_limit"), fail_turn("no GPU"), say("Now.")]
     async with talking(steps, RealtimeAgent("desk")) as (_, live):
         await live.session.send_message("Hi")
@@ -64,7 +64,7 @@ async def test_an_error_of_the_server_is_shown_and_the_session_goes_on() -> None
         '{"type": "error", "error": "text"}',
     ],
 )
-async def test_a_frame_that_cannot_be_read_is_an_error_and_the_session_goes_on(
+async def test_an_unreadable_frame_is_an_error_and_the_session_continues(
     frame: str | bytes,
 ) -> None:
     async with talking([say("Still here.")], RealtimeAgent("desk")) as (server, live):
@@ -78,7 +78,7 @@ async def test_a_frame_that_cannot_be_read_is_an_error_and_the_session_goes_on(
 
 
 @pytest.mark.parametrize("how", ["drop", "hang up"])
-async def test_a_connection_that_breaks_ends_the_session_with_a_clear_error(how: str) -> None:
+async def test_a_broken_connection_ends_the_session_with_a_clear_error(how: str) -> None:
     step = cut(say("Half an answer."), after=4) if how == "drop" else hang()
     async with talking([step], RealtimeAgent("desk")) as (server, live):
         await live.session.send_message("Hi")
@@ -96,7 +96,7 @@ async def test_a_connection_that_breaks_ends_the_session_with_a_clear_error(how:
             await anext(live.session)
 
 
-async def test_a_disconnection_in_the_middle_of_a_handoff_cancels_it() -> None:
+async def test_a_disconnection_during_a_handoff_cancels_it() -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     @function_tool
@@ -121,7 +121,7 @@ async def test_a_disconnection_in_the_middle_of_a_handoff_cancels_it() -> None:
         assert live.session.agent is desk
 
 
-async def test_a_server_that_hangs_up_properly_ends_the_iteration() -> None:
+async def test_a_proper_close_by_the_server_ends_the_iteration() -> None:
     async with talking([say("Bye.")], RealtimeAgent("desk")) as (server, live):
         await live.session.send_message("Bye")
         await live.until_said("Bye.")
@@ -139,7 +139,7 @@ async def test_a_frame_above_the_limit_ends_the_session_with_a_clear_error() -> 
             await live.rest()
 
 
-async def test_no_connection_is_an_error_that_names_the_address(
+async def test_a_refused_connection_is_an_error_that_names_the_address(
     triage: RealtimeAgent[Any],
 ) -> None:
     async with RealtimeServer(api_key="right") as server:
@@ -174,7 +174,7 @@ async def test_settings_that_are_not_json_leave_no_connection_open(
             pass
 
 
-async def test_what_is_sent_on_a_connection_that_is_gone_says_so() -> None:
+async def test_sending_on_a_closed_connection_raises_disconnected() -> None:
     async with RealtimeServer() as server:
         model = RealtimeWebSocketModel(url=server.url)
         connection = await model.connect(RealtimeSetup(), RealtimeModelSettings())

@@ -15,7 +15,7 @@ from ekiden.testing.servers.realtime import heard
 from tests.integration.realtime.conftest import Talk, outputs, talking, tool_names
 
 
-async def test_the_settings_change_before_the_call_is_answered_and_the_target_speaks(
+async def test_a_handoff_updates_the_settings_before_it_answers_the_call(
     triage: RealtimeAgent[Any], billing: RealtimeAgent[Any]
 ) -> None:
     steps = [transfer("billing", call_id="call_1"), say("It is paid.")]
@@ -42,7 +42,7 @@ async def test_the_settings_change_before_the_call_is_answered_and_the_target_sp
     assert server.complaints == []
 
 
-async def test_the_event_names_both_and_comes_between_the_two_turns(
+async def test_the_handoff_event_names_both_agents_between_their_turns(
     triage: RealtimeAgent[Any], billing: RealtimeAgent[Any]
 ) -> None:
     steps = [transfer("billing"), say("Paid.")]
@@ -57,7 +57,7 @@ async def test_the_event_names_both_and_comes_between_the_two_turns(
     assert [event.agent.name for event in live.of("agent_start")] == ["triage", "billing"]
 
 
-async def test_by_voice_nobody_has_to_ask_for_an_answer(triage: RealtimeAgent[Any]) -> None:
+async def test_spoken_turns_are_answered_without_a_request(triage: RealtimeAgent[Any]) -> None:
     steps = [heard("我的发票呢？"), transfer("billing"), say("已付。"), heard("谢谢"), say("👋")]
     settings = RealtimeModelSettings(voice="marin", input_audio_transcription={"model": "w"})
     async with talking(steps, triage, settings=settings) as (server, live):
@@ -73,7 +73,7 @@ async def test_by_voice_nobody_has_to_ask_for_an_answer(triage: RealtimeAgent[An
     assert server.session["audio"]["output"] == {"voice": "marin"}
 
 
-async def test_a_turn_that_the_caller_ends_is_answered_once(triage: RealtimeAgent[Any]) -> None:
+async def test_a_turn_ended_by_the_caller_is_answered_once(triage: RealtimeAgent[Any]) -> None:
     settings = RealtimeModelSettings(turn_detection="off", output_modalities=["text"])
     async with talking([heard("hello"), say("Hi.")], triage, settings=settings) as (server, live):
         await live.session.send_audio(b"\x00" * 3_000_000)
@@ -114,7 +114,7 @@ async def test_tools_of_the_turn_are_answered_before_the_handoff(
     ]
 
 
-async def test_of_several_handoffs_in_one_turn_the_first_is_made(
+async def test_of_several_handoffs_in_a_turn_only_the_first_happens(
     billing: RealtimeAgent[Any],
 ) -> None:
     sales = RealtimeAgent("sales")
@@ -130,7 +130,7 @@ async def test_of_several_handoffs_in_one_turn_the_first_is_made(
     assert len(live.of("handoff")) == 1
 
 
-async def test_a_handoff_leads_on_and_back(billing: RealtimeAgent[Any]) -> None:
+async def test_a_conversation_can_be_handed_off_and_returned(billing: RealtimeAgent[Any]) -> None:
     triage = RealtimeAgent("triage", handoffs=[billing])
     billing.handoffs.append(realtime_handoff(triage, allow_return=True))
     back = transfer("triage", summary="It is not about an invoice.")
@@ -143,7 +143,7 @@ async def test_a_handoff_leads_on_and_back(billing: RealtimeAgent[Any]) -> None:
     assert 'chain: ["user","triage","billing","triage"]' in server.session["instructions"]
 
 
-async def test_ping_pong_without_a_word_of_the_person_ends_at_the_limit() -> None:
+async def test_ping_pong_without_user_speech_ends_at_the_depth_limit() -> None:
     left = RealtimeAgent("left")
     right = RealtimeAgent("right", handoffs=[left])
     left.handoffs.append(right)
@@ -175,7 +175,7 @@ class Reason(BaseModel):
     reason: str
 
 
-async def test_what_is_passed_along_reaches_the_callback_and_the_target_as_data(
+async def test_handoff_arguments_reach_the_callback_and_the_target_as_data(
     billing: RealtimeAgent[Any],
 ) -> None:
     seen: list[tuple[Any, str]] = []
@@ -198,7 +198,7 @@ async def test_what_is_passed_along_reaches_the_callback_and_the_target_as_data(
 
 
 @pytest.mark.parametrize("arguments", ["", "5", '["reason"]'])
-async def test_a_handoff_without_an_input_takes_whatever_the_model_says(
+async def test_a_handoff_without_an_input_type_accepts_any_arguments(
     triage: RealtimeAgent[Any], billing: RealtimeAgent[Any], arguments: str
 ) -> None:
     asked = {"type": "function_call", "name": "transfer_to_billing", "arguments": arguments}
@@ -218,7 +218,7 @@ async def test_a_handoff_without_an_input_takes_whatever_the_model_says(
         ("{", "not valid JSON"),
     ],
 )
-async def test_arguments_that_cannot_be_used_are_told_and_the_source_goes_on(
+async def test_invalid_handoff_arguments_are_reported_and_the_source_continues(
     billing: RealtimeAgent[Any], arguments: str, problem: str
 ) -> None:
     edge = realtime_handoff(billing, on_handoff=lambda ctx, data: None, input_type=Reason)
@@ -233,7 +233,7 @@ async def test_arguments_that_cannot_be_used_are_told_and_the_source_goes_on(
     assert server.kinds.count("session.update") == 1
 
 
-async def test_a_callback_that_fails_leaves_the_conversation_where_it_is(
+async def test_a_failing_callback_leaves_the_conversation_with_the_source(
     billing: RealtimeAgent[Any],
 ) -> None:
     def closed(ctx: RunContextWrapper[Any]) -> None:
@@ -251,7 +251,7 @@ async def test_a_callback_that_fails_leaves_the_conversation_where_it_is(
     assert live.of("handoff") == []
 
 
-async def test_a_target_whose_instructions_fail_does_not_get_the_conversation() -> None:
+async def test_failing_instructions_of_the_target_refuse_the_handoff() -> None:
     def broken(ctx: RunContextWrapper[Any], agent: Any) -> str:
         raise LookupError("no customer")
 
@@ -263,7 +263,7 @@ async def test_a_target_whose_instructions_fail_does_not_get_the_conversation() 
     assert outputs(server) == ["Error: the handoff to vip was not made: LookupError: no customer"]
 
 
-async def test_a_handoff_that_gives_no_agent_or_the_same_one_is_not_made() -> None:
+async def test_a_handoff_to_no_agent_or_the_same_agent_is_refused() -> None:
     triage = RealtimeAgent("triage")
     same = realtime_handoff(triage)
     nobody = realtime_handoff(RealtimeAgent("nobody"))
@@ -283,7 +283,7 @@ async def test_a_handoff_that_gives_no_agent_or_the_same_one_is_not_made() -> No
     assert "gave str, not an agent" in outputs(server)[1]
 
 
-async def test_names_that_no_tool_name_can_spell_are_handed_to_all_the_same() -> None:
+async def test_agents_with_chinese_names_can_be_handed_off_to() -> None:
     refunds, party = RealtimeAgent("退款"), RealtimeAgent("聚会")
     triage = RealtimeAgent("前台", handoffs=[refunds, party])
     refunds.handoffs.append(party)
@@ -299,7 +299,7 @@ async def test_names_that_no_tool_name_can_spell_are_handed_to_all_the_same() ->
     assert server.complaints == []
 
 
-async def test_a_program_can_hand_over_too(
+async def test_a_program_can_hand_off(
     triage: RealtimeAgent[Any], billing: RealtimeAgent[Any]
 ) -> None:
     async with talking([say("Billing here.")], triage) as (server, live):
@@ -313,7 +313,7 @@ async def test_a_program_can_hand_over_too(
     assert server.kinds[:2] == ["session.update", "session.update"]
 
 
-async def test_a_handoff_asked_for_by_an_agent_that_lost_the_conversation_is_refused(
+async def test_a_handoff_by_an_agent_that_lost_the_conversation_is_refused(
     triage: RealtimeAgent[Any],
 ) -> None:
     other, gate = RealtimeAgent("other"), asyncio.Event()
@@ -329,7 +329,7 @@ async def test_a_handoff_asked_for_by_an_agent_that_lost_the_conversation_is_ref
     assert "agent 'other' has the conversation now" in outputs(server)[0]
 
 
-async def test_a_callback_of_a_handoff_cannot_give_the_conversation_to_somebody_else(
+async def test_a_handoff_callback_cannot_give_the_conversation_to_another_agent(
     billing: RealtimeAgent[Any],
 ) -> None:
     other = RealtimeAgent("other")
@@ -348,7 +348,7 @@ async def test_a_callback_of_a_handoff_cannot_give_the_conversation_to_somebody_
     assert "update_agent() was called by code that is asked about a handoff" in outputs(server)[0]
 
 
-async def test_a_prompt_of_the_provider_goes_with_its_agent(billing: RealtimeAgent[Any]) -> None:
+async def test_each_agent_uses_its_own_provider_prompt(billing: RealtimeAgent[Any]) -> None:
     triage = RealtimeAgent("triage", prompt={"id": "pmpt_1"}, handoffs=[billing])
     async with talking([transfer("billing"), say("Ok.")], triage) as (server, live):
         await live.session.send_message("Hi")

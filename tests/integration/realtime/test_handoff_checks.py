@@ -61,7 +61,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-async def test_a_handoff_that_a_run_would_refuse_is_refused_live_and_on_record(name: str) -> None:
+async def test_a_live_handoff_is_refused_and_recorded_like_one_in_a_run(name: str) -> None:
     case = REFUSALS[name]
     front = RealtimeAgent("front")
     billing = RealtimeAgent("billing", **case.target)
@@ -83,7 +83,7 @@ async def test_a_handoff_that_a_run_would_refuse_is_refused_live_and_on_record(n
     assert (await verify_audit(session.store)).ok
 
 
-async def test_a_program_hands_only_to_agents_that_the_source_may_hand_to() -> None:
+async def test_a_program_hands_off_only_along_declared_edges() -> None:
     stranger, billing = RealtimeAgent("stranger"), RealtimeAgent("billing")
     closed = realtime_handoff(billing, is_enabled=False)
     desk = RealtimeAgent("desk", handoffs=[closed])
@@ -102,7 +102,7 @@ async def test_a_program_hands_only_to_agents_that_the_source_may_hand_to() -> N
 
 
 @pytest.mark.parametrize("choice", ["approve", "reject"])
-async def test_the_conversation_goes_on_while_people_are_asked_and_then_it_is_handed_over(
+async def test_the_conversation_continues_while_a_handoff_waits_for_approval(
     choice: str,
 ) -> None:
     store = MemoryStore()
@@ -141,7 +141,7 @@ async def test_the_conversation_goes_on_while_people_are_asked_and_then_it_is_ha
     assert (await verify_audit(store)).ok
 
 
-async def test_silence_does_not_begin_a_new_chain() -> None:
+async def test_a_turn_without_speech_does_not_restart_the_handoff_chain() -> None:
     gate = asyncio.Event()
     left = RealtimeAgent("left")
     right = RealtimeAgent("right", handoffs=[realtime_handoff(left, allow_return="always")])
@@ -158,7 +158,7 @@ async def test_silence_does_not_begin_a_new_chain() -> None:
 
 
 @pytest.mark.parametrize("how", ["closed", "lost"])
-async def test_a_session_that_is_over_waits_for_no_approval(how: str) -> None:
+async def test_ending_a_session_cancels_its_pending_approval(how: str) -> None:
     store = MemoryStore()
     desk = RealtimeAgent(
         "desk", handoffs=[realtime_handoff(RealtimeAgent("billing"), confirm=True)]
@@ -179,7 +179,7 @@ async def test_a_session_that_is_over_waits_for_no_approval(how: str) -> None:
     assert (await session.row()).status == "idle"
 
 
-async def test_a_live_handoff_has_the_record_and_the_audit_of_one_in_a_run() -> None:
+async def test_a_live_handoff_is_recorded_and_audited_like_one_in_a_run() -> None:
     store = MemoryStore()
     steps = [transfer("billing", reason="an invoice", call_id="c1"), say("Paid.")]
     spoken = Session("spoken", store=store, correlation_id="case-7")

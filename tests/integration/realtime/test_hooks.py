@@ -57,7 +57,7 @@ async def test_hooks_of_the_session_and_of_the_agents_are_called(
     ]
 
 
-async def test_a_hook_can_refuse_a_handoff_by_failing(triage: RealtimeAgent[Any]) -> None:
+async def test_a_failing_hook_refuses_a_handoff(triage: RealtimeAgent[Any]) -> None:
     class Strict(AgentHooks[Any]):
         async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
             raise PermissionError("not today")

@@ -21,7 +21,7 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-async def test_an_unchanged_program_talks_hands_over_and_asks_for_approval() -> None:
+async def test_an_unchanged_sdk_program_talks_hands_off_and_asks_for_approval() -> None:
     billing: RealtimeAgent[Any] = RealtimeAgent(name="Billing", instructions="Bill.", tools=[pay])
     triage: RealtimeAgent[Any] = RealtimeAgent(
         name="Triage", instructions="Sort.", handoffs=[realtime_handoff(billing)]
@@ -50,7 +50,7 @@ async def test_an_unchanged_program_talks_hands_over_and_asks_for_approval() -> 
     assert (tool_names(first), tool_names(second)) == (["transfer_to_billing"], ["pay"])
 
 
-async def test_an_interrupted_answer_is_cut_where_it_was_heard() -> None:
+async def test_an_interrupted_answer_is_truncated_where_it_was_heard() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk")
     async with RealtimeServer([say("A long story that nobody hears to its end.")]) as server:
         tracker = RealtimePlaybackTracker()

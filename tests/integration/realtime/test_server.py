@@ -46,7 +46,7 @@ async def told(socket: ClientConnection, last: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_what_the_server_says_is_what_the_providers_types_say() -> None:
+async def test_frames_of_the_test_server_match_the_providers_types() -> None:
     reader: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
     steps = [heard("hi"), [say("Hello."), call("lookup", order=1)], fail_turn("no"), say("x")]
     said = []
@@ -68,7 +68,7 @@ async def test_what_the_server_says_is_what_the_providers_types_say() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_what_a_session_sends_is_what_the_providers_types_say() -> None:
+async def test_frames_of_a_session_match_the_providers_types() -> None:
     reader: TypeAdapter[Any] = TypeAdapter(RealtimeClientEvent)
     settings = RealtimeModelSettings(
         voice="marin",
@@ -151,7 +151,7 @@ def item(**fields: Any) -> dict[str, Any]:
         {"type": "response.cancel"},
     ],
 )  # fmt: skip
-async def test_what_the_api_would_refuse_is_refused(frame: Any) -> None:
+async def test_frames_the_api_would_refuse_are_refused(frame: Any) -> None:
     async with RealtimeServer() as server, connect(server.url, proxy=None) as socket:
         await socket.send(frame if isinstance(frame, str) else json.dumps(frame))
         error = (await told(socket, "error"))[-1]["error"]
@@ -159,7 +159,7 @@ async def test_what_the_api_would_refuse_is_refused(frame: Any) -> None:
     assert server.frames == []
 
 
-async def test_an_item_cannot_be_made_twice_and_a_response_waits_for_the_one_before() -> None:
+async def test_duplicate_items_and_overlapping_responses_are_refused() -> None:
     once = item(type="message", role="user", id="m1", content=[])
     clock = ManualClock()
     steps = [delay(5, stream(say("Hello."), chunks=1), clock=clock)]
@@ -180,7 +180,7 @@ async def test_an_item_cannot_be_made_twice_and_a_response_waits_for_the_one_bef
     assert server.complaints[0] == "Item with ID m1 already exists."
 
 
-async def test_what_is_left_over_or_missing_is_complained_about() -> None:
+async def test_unused_and_missing_steps_are_errors() -> None:
     with pytest.raises(UnusedSteps, match="1 of 1 scripted steps"):
         async with RealtimeServer([say("never")]):
             pass
@@ -199,7 +199,7 @@ async def test_what_is_left_over_or_missing_is_complained_about() -> None:
 
 
 @pytest.mark.parametrize("how", ["end", "hang"])
-async def test_a_server_can_fall_silent_or_end_early(how: Any) -> None:
+async def test_a_server_can_stop_responding_or_end_early(how: Any) -> None:
     step = cut(say("Hello."), after=2, how=how)
     async with RealtimeServer([step]) as server, connect(server.url, proxy=None) as socket:
         await socket.send('{"type": "response.create"}')

@@ -30,7 +30,7 @@ def clock(ctx: ToolContext[Any]) -> str:
     return f"noon for {ctx.context}, {ctx.tool_call_id}"
 
 
-async def test_the_answer_goes_on_being_heard_while_a_tool_runs() -> None:
+async def test_the_answer_continues_while_a_tool_runs() -> None:
     release = asyncio.Event()
 
     @function_tool
@@ -67,7 +67,7 @@ async def test_a_request_during_an_answer_waits_for_its_end() -> None:
     assert server.complaints == []
 
 
-async def test_a_request_that_crosses_an_answer_is_made_again() -> None:
+async def test_a_request_refused_because_of_an_active_answer_is_repeated() -> None:
     busy = {"code": "conversation_already_has_active_response", "message": "busy"}
     async with talking([say("Twice.")], RealtimeAgent("desk")) as (server, live):
         await server.push({"type": "response.created", "response": {"id": "r0"}})
@@ -80,7 +80,7 @@ async def test_a_request_that_crosses_an_answer_is_made_again() -> None:
     assert live.of("error") == []
 
 
-async def test_an_interruption_stops_the_answer_and_the_playing() -> None:
+async def test_an_interruption_stops_the_answer_and_the_playback() -> None:
     gate = asyncio.Event()
     desk = RealtimeAgent("desk")
     steps = [say("A long story."), delay(gate, say("More.")), say("Yes?")]
@@ -101,7 +101,7 @@ async def test_an_interruption_stops_the_answer_and_the_playing() -> None:
     assert live.of("error") == []
 
 
-async def test_a_person_who_begins_to_speak_stops_the_playing() -> None:
+async def test_user_speech_stops_the_playback() -> None:
     desk = RealtimeAgent("desk")
     steps = [heard("hello"), say("Hi there."), heard("stop"), say("Ok.")]
     async with talking(steps, desk, settings=SPOKEN) as (_, live):
@@ -114,7 +114,7 @@ async def test_a_person_who_begins_to_speak_stops_the_playing() -> None:
     assert live.of("audio_end")[0].item_id == stopped.item_id
 
 
-async def test_calls_of_an_answer_that_was_stopped_are_not_made() -> None:
+async def test_calls_of_an_interrupted_answer_are_not_made() -> None:
     desk = RealtimeAgent("desk", tools=[clock])
     called = {"type": "function_call", "id": "i1", "call_id": "c1", "name": "clock"}
     async with talking([], desk) as (server, live):
@@ -129,7 +129,7 @@ async def test_calls_of_an_answer_that_was_stopped_are_not_made() -> None:
     assert server.complaints == ["Tool call ID 'c1' not found in conversation."]
 
 
-async def test_what_nobody_knows_is_passed_on_and_ignored() -> None:
+async def test_unknown_frames_are_passed_on_and_ignored() -> None:
     rare = {"type": "conversation.item.added", "item": {"type": "mcp_call", "id": "x"}}
     async with talking([garbled('{"type": "rate_limits.updated"}')], RealtimeAgent("a")) as (
         s,
@@ -147,7 +147,7 @@ async def test_what_nobody_knows_is_passed_on_and_ignored() -> None:
     assert live.session.history[0].text == "Hi"
 
 
-async def test_an_item_that_the_provider_deletes_is_gone() -> None:
+async def test_an_item_deleted_by_the_provider_is_removed() -> None:
     async with talking([say("Hi.")], RealtimeAgent("desk")) as (server, live):
         await live.session.send_message("Hello")
         await live.until_said("Hi.")
@@ -158,7 +158,7 @@ async def test_an_item_that_the_provider_deletes_is_gone() -> None:
     assert [item.text for item in updated.history] == ["Hi."]
 
 
-async def test_closing_cancels_what_is_under_way_and_ends_the_iteration() -> None:
+async def test_closing_cancels_running_tools_and_ends_the_iteration() -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     @function_tool
@@ -185,7 +185,7 @@ async def test_closing_cancels_what_is_under_way_and_ends_the_iteration() -> Non
             await live.session.enter()
 
 
-async def test_a_cancelled_caller_leaves_nothing_open(triage: RealtimeAgent[Any]) -> None:
+async def test_a_cancelled_caller_leaves_no_task_or_connection(triage: RealtimeAgent[Any]) -> None:
     entered = asyncio.Event()
 
     async def hold(server: RealtimeServer) -> None:
@@ -205,7 +205,7 @@ async def test_a_cancelled_caller_leaves_nothing_open(triage: RealtimeAgent[Any]
     assert others == set()
 
 
-async def test_a_session_that_is_closed_at_once_was_open_for_nobody(
+async def test_a_closed_session_refuses_further_use(
     triage: RealtimeAgent[Any],
 ) -> None:
     async with talking([], triage) as (server, live):
@@ -220,7 +220,7 @@ async def test_a_session_that_is_closed_at_once_was_open_for_nobody(
         await unused.enter()
 
 
-async def test_a_reader_who_is_slow_slows_the_model_down_and_misses_nothing() -> None:
+async def test_a_slow_reader_slows_the_model_and_misses_nothing() -> None:
     desk = RealtimeAgent("desk")
     async with talking([say("x" * 50)], desk, max_waiting_events=2) as (server, live):
         await live.session.send_message("Hi")
@@ -246,7 +246,7 @@ async def test_a_reader_who_is_slow_slows_the_model_down_and_misses_nothing() ->
         (5, "a message is a text"),
     ],
 )
-async def test_a_message_that_is_none_is_refused_before_anything_is_sent(
+async def test_an_invalid_message_is_refused_before_anything_is_sent(
     message: Any, problem: str
 ) -> None:
     async with talking([], RealtimeAgent("desk")) as (server, live):
@@ -259,7 +259,7 @@ async def test_a_message_that_is_none_is_refused_before_anything_is_sent(
     assert server.kinds in ([], ["session.update"])
 
 
-async def test_parts_and_lone_surrogates_are_sent_as_they_are() -> None:
+async def test_content_parts_and_lone_surrogates_are_sent_unchanged() -> None:
     parts = [
         {"type": "input_text", "text": "\ud83d"},
         {"type": "input_image", "image_url": "data:"},
@@ -270,7 +270,7 @@ async def test_parts_and_lone_surrogates_are_sent_as_they_are() -> None:
     assert server.frames[1]["item"]["content"] == parts
 
 
-async def test_two_things_under_one_name_are_refused_before_anything_is_connected() -> None:
+async def test_duplicate_tool_names_are_refused_before_connecting() -> None:
     other = RealtimeAgent("other")
     edge = realtime_handoff(other, tool_name_override="clock")
     desk = RealtimeAgent("desk", tools=[clock], handoffs=[edge])
@@ -279,7 +279,7 @@ async def test_two_things_under_one_name_are_refused_before_anything_is_connecte
             pass
 
 
-async def test_a_transcript_that_comes_before_its_item_is_history_at_once() -> None:
+async def test_a_transcript_before_its_item_is_added_to_the_history() -> None:
     async with talking([], RealtimeAgent("desk")) as (server, live):
         said = {"item_id": "i1", "content_index": 0, "transcript": "hello"}
         kind = "conversation.item.input_audio_transcription.completed"
@@ -288,7 +288,7 @@ async def test_a_transcript_that_comes_before_its_item_is_history_at_once() -> N
     assert (added.item.role, added.item.text) == ("user", "hello")
 
 
-async def test_an_offer_that_was_made_for_the_agent_before_is_dropped() -> None:
+async def test_settings_prepared_for_the_previous_agent_are_dropped() -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
     slow = False
 

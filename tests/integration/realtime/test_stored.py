@@ -49,7 +49,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield made
 
 
-async def test_a_handoff_is_an_event_in_the_transaction_that_makes_it_true(
+async def test_a_handoff_is_stored_in_one_transaction(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     session = Session("s1", store=store)
@@ -86,7 +86,7 @@ async def test_a_handoff_is_an_event_in_the_transaction_that_makes_it_true(
     ]
 
 
-async def test_what_was_spoken_is_stored_as_it_was_understood(
+async def test_spoken_messages_are_stored_as_transcripts(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     settings = RealtimeModelSettings(input_audio_transcription={"model": "whisper-1"})
@@ -99,9 +99,7 @@ async def test_what_was_spoken_is_stored_as_it_was_understood(
     assert said == ["退款！", [{"type": "output_text", "text": "好的。🙂"}]]
 
 
-async def test_a_handoff_that_was_not_made_is_recorded_too(
-    store: Store, billing: RealtimeAgent[Any]
-) -> None:
+async def test_a_refused_handoff_is_recorded(store: Store, billing: RealtimeAgent[Any]) -> None:
     def closed(ctx: Any) -> None:
         raise RuntimeError("closed")
 
@@ -140,7 +138,7 @@ async def test_the_audit_of_a_live_session_is_one_chain(
     assert (head.hash, head.count) == (previous, 6)
 
 
-async def test_a_conversation_that_broke_goes_on_with_the_agent_that_had_it(
+async def test_a_broken_conversation_continues_with_its_last_agent(
     store: Store, triage: RealtimeAgent[Any], billing: RealtimeAgent[Any]
 ) -> None:
     session = Session("s1", store=store)
@@ -170,7 +168,7 @@ async def test_a_conversation_that_broke_goes_on_with_the_agent_that_had_it(
     assert len(texts) == 5  # nothing was stored twice
 
 
-async def test_only_so_many_messages_are_told_again(
+async def test_only_the_last_messages_are_replayed_to_the_provider(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     session = Session("s1", store=store)
@@ -182,7 +180,7 @@ async def test_only_so_many_messages_are_told_again(
     assert server.frames[1]["item"]["content"] == [{"type": "output_text", "text": "1"}]
 
 
-async def test_tools_are_recorded_and_variables_are_kept(store: Store) -> None:
+async def test_tools_are_recorded_and_variables_are_stored(store: Store) -> None:
     @function_tool
     def count(ctx: ToolContext[Any]) -> str:
         """Count."""
@@ -211,7 +209,7 @@ async def test_tools_are_recorded_and_variables_are_kept(store: Store) -> None:
     assert kinds.count("tool_call") == 4
 
 
-async def test_a_text_run_goes_on_where_the_live_one_ended_and_back(
+async def test_text_runs_and_live_sessions_continue_each_other(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     session = Session("s1", store=store)
@@ -238,7 +236,7 @@ async def test_a_text_run_goes_on_where_the_live_one_ended_and_back(
     assert ids == ["s1.h1", "s1.h2", "s1.h3"]
 
 
-async def test_nobody_else_writes_to_a_session_that_is_live(
+async def test_a_live_session_cannot_be_opened_twice(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     session = Session("s1", store=store)
@@ -250,7 +248,7 @@ async def test_nobody_else_writes_to_a_session_that_is_live(
         pass
 
 
-async def test_a_session_of_another_team_or_with_an_unfinished_run_is_refused_and_left_free(
+async def test_a_foreign_or_unfinished_session_is_refused_and_released(
     store: Store, triage: RealtimeAgent[Any]
 ) -> None:
     await store.create(NewSession(id="foreign", agent="stranger"))
@@ -265,7 +263,7 @@ async def test_a_session_of_another_team_or_with_an_unfinished_run_is_refused_an
     assert (await store.get("open")).owner is None
 
 
-async def test_a_session_that_was_taken_over_writes_nothing_more_and_ends() -> None:
+async def test_a_session_that_was_taken_over_ends_and_writes_nothing_more() -> None:
     store = MemoryStore()
     session = Session("s1", store=store)
     desk = RealtimeAgent("desk", handoffs=[RealtimeAgent("other")])
@@ -290,7 +288,7 @@ async def test_a_session_that_was_taken_over_writes_nothing_more_and_ends() -> N
     assert [event.type for event in await session.events()] == ["message"]
 
 
-async def test_a_lost_lease_is_noticed_while_nothing_happens() -> None:
+async def test_a_lost_lease_is_noticed_while_the_session_is_idle() -> None:
     store = MemoryStore()
     async with talking(
         [], RealtimeAgent("desk"), session=Session("s1", store=store), lease_s=0.03
@@ -301,7 +299,7 @@ async def test_a_lost_lease_is_noticed_while_nothing_happens() -> None:
             await live.rest()
 
 
-async def test_a_lease_is_renewed_although_the_store_fails_for_a_moment(
+async def test_a_lease_is_renewed_despite_a_brief_store_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -330,7 +328,7 @@ async def test_a_lease_is_renewed_although_the_store_fails_for_a_moment(
     assert "just a moment" in caplog.text
 
 
-async def test_a_store_that_fails_ends_the_session_and_the_agent_stays(
+async def test_a_store_failure_ends_the_session_without_a_handoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryStore()

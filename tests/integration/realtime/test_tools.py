@@ -23,7 +23,7 @@ def clock(ctx: ToolContext[Any]) -> str:
     return f"noon for {ctx.context}, {ctx.tool_call_id}"
 
 
-async def test_a_tool_is_run_with_the_context_and_its_output_is_sent() -> None:
+async def test_a_tool_gets_the_context_and_its_output_is_sent() -> None:
     desk = RealtimeAgent("desk", tools=[clock])
     steps = [call("clock", call_id="c1"), say("Noon.")]
     async with talking(steps, desk, context="Kim") as (server, live):
@@ -37,7 +37,7 @@ async def test_a_tool_is_run_with_the_context_and_its_output_is_sent() -> None:
     assert live.session.context.usage.input_tokens == 20
 
 
-async def test_an_unknown_tool_is_told_to_the_model_with_what_there_is() -> None:
+async def test_an_unknown_tool_is_reported_with_the_known_tools() -> None:
     desk = RealtimeAgent("desk", tools=[clock])
     async with talking([call("fly"), say("I cannot.")], desk) as (server, live):
         await live.session.send_message("Fly!")
@@ -45,7 +45,7 @@ async def test_an_unknown_tool_is_told_to_the_model_with_what_there_is() -> None
     assert outputs(server) == ["Error: there is no tool called 'fly'; there are: clock"]
 
 
-async def test_a_tool_that_fails_is_told_and_the_session_goes_on() -> None:
+async def test_a_tool_failure_is_reported_and_the_session_continues() -> None:
     @function_tool
     def forgiving() -> str:
         """Fail softly."""
@@ -69,7 +69,7 @@ async def test_a_tool_that_fails_is_told_and_the_session_goes_on() -> None:
     assert len(live.of("tool_end")) == 2
 
 
-async def test_a_tool_that_hangs_is_given_up() -> None:
+async def test_a_hanging_tool_times_out() -> None:
     @function_tool
     async def slow() -> str:
         """Wait for ever."""
@@ -96,7 +96,7 @@ async def test_calls_beyond_the_limit_of_a_turn_are_not_made() -> None:
     assert outputs(server)[2] == "Error: only 2 calls are made in one turn"
 
 
-async def test_a_tool_can_hang_up() -> None:
+async def test_a_tool_can_close_the_session() -> None:
     sessions: list[Any] = []
 
     @function_tool
@@ -113,7 +113,7 @@ async def test_a_tool_can_hang_up() -> None:
     assert outputs(server) == []
 
 
-async def test_a_tool_can_write_in_the_persons_name() -> None:
+async def test_a_tool_can_send_a_user_message() -> None:
     sessions: list[Any] = []
 
     @function_tool
@@ -130,7 +130,7 @@ async def test_a_tool_can_write_in_the_persons_name() -> None:
     assert outputs(server) == ["reminded"]
 
 
-async def test_a_guardrail_of_a_tool_holds_and_one_that_ends_the_run_ends_the_session() -> None:
+async def test_a_tool_guardrail_rejects_a_call_or_ends_the_session() -> None:
     @tool_input_guardrail
     def strict(data: Any) -> ToolGuardrailFunctionOutput:
         if "steal" in data.context.tool_arguments:

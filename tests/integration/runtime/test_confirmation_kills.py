@@ -70,7 +70,7 @@ def run(*arguments: str, fault: str = "") -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("kind", "point"), [("model", "turn.tool.before_call"), ("code", "code.tool.before_call")]
 )
-def test_a_yes_is_asked_for_once_though_the_process_is_killed_before_the_call(
+def test_an_approval_is_asked_once_despite_a_kill_before_the_call(
     tmp_path: Path, kind: str, point: str
 ) -> None:
     store = tmp_path / "s.db"
@@ -84,7 +84,7 @@ def test_a_yes_is_asked_for_once_though_the_process_is_killed_before_the_call(
     assert done["events"].count("tool_confirmation") == 1
 
 
-def test_a_no_stays_a_no_though_the_process_is_killed(tmp_path: Path) -> None:
+def test_a_rejection_survives_a_kill(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     killed, _ = run("no", "model", str(store), fault="turn.tools.before_commit")
     assert killed == -9

@@ -85,7 +85,7 @@ async def _talk(store: Store, said: tuple[str, ...], session_id: str = "s") -> D
 
 
 @pytest.mark.parametrize("kept", range(len(SAID)))
-async def test_a_branch_goes_on_as_if_the_later_part_had_never_been_said(
+async def test_a_branch_continues_as_if_later_messages_never_happened(
     store: Store, kept: int
 ) -> None:
     await _talk(store, SAID)
@@ -109,7 +109,7 @@ def _comparable(cursor: Any) -> dict[str, Any]:
     return {name: value for name, value in cursor.items() if name not in ("sp", "si", "hd")}
 
 
-async def test_the_session_that_was_branched_off_stays_as_it_is(store: Store) -> None:
+async def test_branching_leaves_the_original_session_unchanged(store: Store) -> None:
     await _talk(store, SAID)
     before = await store.get("s"), [each.to_json() for each in await store.events("s")]
     places = messages_to(await store.events("s"))
@@ -118,7 +118,7 @@ async def test_the_session_that_was_branched_off_stays_as_it_is(store: Store) ->
     assert (await store.get("s"), [each.to_json() for each in await store.events("s")]) == before
 
 
-async def test_a_branch_says_where_it_comes_from_and_keeps_its_history(store: Store) -> None:
+async def test_a_branch_names_its_origin_and_keeps_its_history(store: Store) -> None:
     await _talk(store, SAID)
     places = messages_to(await store.events("s"))
     branch = await fork_session(store, "s", before_seq=places[1].seq)
@@ -143,7 +143,7 @@ async def test_a_branch_can_be_branched_again(store: Store) -> None:
     assert [who for who, _ in desk.asked] == ["clerk", "cashier"]
 
 
-async def test_going_back_before_the_first_message_is_a_new_conversation(store: Store) -> None:
+async def test_branching_before_the_first_message_starts_a_new_conversation(store: Store) -> None:
     desk = Desk()
     first = Session("s", store=store, user_id="u1", title="tickets")
     await Runner.run(desk.team, SAID[0], session=first)
@@ -157,7 +157,7 @@ async def test_going_back_before_the_first_message_is_a_new_conversation(store: 
     assert len(messages_to(await branch.events())) == 1
 
 
-async def test_a_turn_that_was_stopped_can_be_resumed_in_the_branch(store: Store) -> None:
+async def test_a_cancelled_turn_can_be_resumed_in_the_branch(store: Store) -> None:
     steps: list[Any] = ["hi", call("slow"), "done after all"]
     started = asyncio.Event()
 
@@ -191,7 +191,7 @@ async def test_a_turn_that_was_stopped_can_be_resumed_in_the_branch(store: Store
     assert result.final_output == "done after all"
 
 
-async def test_the_calls_a_stopped_turn_left_open_are_closed_in_the_branch_too(
+async def test_open_calls_of_a_cancelled_turn_are_closed_in_the_branch(
     store: Store,
 ) -> None:
     model = ScriptedModel([call("slow")])
@@ -219,7 +219,7 @@ async def test_the_calls_a_stopped_turn_left_open_are_closed_in_the_branch_too(
     assert first == second
 
 
-async def test_a_session_that_is_being_run_can_be_branched(store: Store) -> None:
+async def test_a_running_session_can_be_branched(store: Store) -> None:
     model = ScriptedModel(["one", hang()])
     agent = Agent("clerk", model=model)
     session = Session("s", store=store)
@@ -237,14 +237,14 @@ async def test_a_session_that_is_being_run_can_be_branched(store: Store) -> None
 
 
 @pytest.mark.parametrize("seq", [-1, 0, 2, 99])
-async def test_only_messages_can_be_gone_back_to(store: Store, seq: int) -> None:
+async def test_only_messages_can_be_branched_at(store: Store, seq: int) -> None:
     await _talk(store, SAID[:1])
     with pytest.raises(UserError, match="is not a message to it"):
         await fork_session(store, "s", before_seq=seq)
     assert len((await store.list()).sessions) == 1
 
 
-async def test_a_session_that_is_not_there_cannot_be_branched(store: Store) -> None:
+async def test_an_unknown_session_cannot_be_branched(store: Store) -> None:
     with pytest.raises(SessionNotFound):
         await fork_session(store, "nobody", before_seq=1)
 
@@ -261,7 +261,7 @@ async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
     ]
 
 
-async def test_what_an_older_version_stored_is_refused_with_the_way_out() -> None:
+async def test_a_session_of_an_older_version_is_refused_with_advice() -> None:
     class Forgetful(MemoryStore):
         async def steps(self, session_id: str, *, prefix: str = "") -> Any:
             return {}
@@ -277,7 +277,7 @@ async def test_what_an_older_version_stored_is_refused_with_the_way_out() -> Non
 
 
 @pytest.mark.parametrize("failing", ["claim", "commit"])
-async def test_a_branch_that_cannot_be_stored_leaves_nothing(failing: str) -> None:
+async def test_a_branch_that_cannot_be_stored_leaves_no_session(failing: str) -> None:
     class Broken(MemoryStore):
         broken = False
 
@@ -300,7 +300,7 @@ async def test_a_branch_that_cannot_be_stored_leaves_nothing(failing: str) -> No
     assert [row.id for row in (await store.list()).sessions] == ["s"]
 
 
-async def test_a_handoff_that_was_rolled_back_is_so_in_the_branch(store: Store) -> None:
+async def test_a_rolled_back_handoff_is_rolled_back_in_the_branch(store: Store) -> None:
     bad = Agent("bad", model=ScriptedModel([fail(RuntimeError("no line"))]))
     model = ScriptedModel([transfer("bad"), "I stay", "again", "branch"])
     door = Agent("door", model=model, handoffs=[bad])

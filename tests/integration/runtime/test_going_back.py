@@ -68,7 +68,7 @@ async def talked(store: Store) -> Session:
     return session
 
 
-async def test_every_event_can_be_branched_off_and_gone_back_to(store: Store) -> None:
+async def test_every_event_can_be_branched_at_and_rewound_to(store: Store) -> None:
     session = await talked(store)
     last = (await session.row()).seq
     whole = await session.get_items()
@@ -92,7 +92,7 @@ async def test_every_event_can_be_branched_off_and_gone_back_to(store: Store) ->
     assert await session.get_items() == whole
 
 
-async def test_a_session_goes_from_any_store_to_any_other(store: Store, tmp_path: Path) -> None:
+async def test_a_session_can_be_moved_between_any_two_stores(store: Store, tmp_path: Path) -> None:
     session = await talked(store)
     await rewind_session(store, "s", to_seq=(await session.row()).seq - 2)
     document = await export_session(store, "s")
@@ -117,7 +117,7 @@ async def test_a_session_goes_from_any_store_to_any_other(store: Store, tmp_path
 
 
 @pytest.mark.parametrize("failing", ["claim", "commit"])
-async def test_what_cannot_be_stored_leaves_nothing(failing: str) -> None:
+async def test_a_failed_import_stores_no_session(failing: str) -> None:
     class Broken(MemoryStore):
         async def claim(self, *args: Any, **kwargs: Any) -> Any:
             if failing == "claim":

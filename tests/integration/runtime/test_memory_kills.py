@@ -62,9 +62,7 @@ def run(path: Path, fault: str = "") -> tuple[int, dict[str, Any]]:
     "point", ["turn.tool.before_call", "turn.tools.before_commit", "turn.tools.after_commit"]
 )
 @pytest.mark.parametrize("visit", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_what_is_remembered_is_there_once_though_the_process_is_killed(
-    tmp_path: Path, point: str, visit: int
-) -> None:
+def test_a_memory_is_stored_once_despite_a_kill(tmp_path: Path, point: str, visit: int) -> None:
     store = tmp_path / "s.db"
     killed, _ = run(store, f"{point}:{visit}")
     assert killed == -9

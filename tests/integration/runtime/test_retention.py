@@ -55,7 +55,7 @@ async def ids(store: Store) -> list[str]:
     return [row.id for row in (await store.list()).sessions]
 
 
-async def test_all_but_the_newest_go(store: Store) -> None:
+async def test_keep_last_prunes_all_but_the_newest_sessions(store: Store) -> None:
     await talk(store, "s1", "s2", "s3", "s4")
     told: list[str] = []
     would = await prune_sessions(store, keep_last=2, dry_run=True, progress=told.append)
@@ -68,7 +68,7 @@ async def test_all_but_the_newest_go(store: Store) -> None:
     assert (await prune_sessions(store, keep_last=2)).sessions == 0
 
 
-async def test_the_newest_are_those_that_were_used_last() -> None:
+async def test_the_newest_sessions_are_those_used_last() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     for each in ("daily", "s2", "s3", "daily"):
@@ -101,7 +101,7 @@ def asking(clerk: Any) -> Team:
     return Team(Agent("boss", run=ask), Agent("clerk", run=clerk))
 
 
-async def test_those_that_were_asked_do_not_count_and_go_with_who_asked() -> None:
+async def test_asked_sessions_are_not_counted_and_pruned_with_their_asker() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await talk(store, "s1", "s2")
@@ -115,7 +115,7 @@ async def test_those_that_were_asked_do_not_count_and_go_with_who_asked() -> Non
     assert await ids(store) == ["s3"]
 
 
-async def test_one_that_is_at_work_keeps_who_asked_it_and_all_others_that_were_asked() -> None:
+async def test_an_asked_session_that_still_runs_keeps_its_asker() -> None:
     store = MemoryStore()
     await Runner.run(asking(ask_people), "go", session=Session("boss", store=store))
     telling = Team(Agent("boss", run=tell), Agent("clerk", run=ask_people))
@@ -126,7 +126,7 @@ async def test_one_that_is_at_work_keeps_who_asked_it_and_all_others_that_were_a
     assert await ids(store) == []
 
 
-async def test_one_that_came_back_to_life_meanwhile_stays() -> None:
+async def test_a_session_that_changed_meanwhile_is_not_pruned() -> None:
     class Racing(MemoryStore):
         async def delete(self, session_id: str) -> None:
             await super().delete(session_id)
@@ -147,7 +147,7 @@ async def later(store: Store) -> None:
         pass
 
 
-async def test_answers_that_nobody_took_up_yet_stay(store: Store) -> None:
+async def test_sessions_with_unread_answers_are_not_pruned(store: Store) -> None:
     async def ask_one(ctx: CodeContext[Any]) -> str:
         first = await ctx.ask("clerk", "may we?")
         return f"{first}, {(await ctx.request_approval('really?')).choice}"
@@ -179,7 +179,7 @@ async def test_answers_that_nobody_took_up_yet_stay(store: Store) -> None:
     assert (await prune_sessions(store, older_than_s=0)).sessions == 2
 
 
-async def test_what_is_old_goes_with_what_was_settled_and_closed(store: Store) -> None:
+async def test_old_messages_and_inbox_items_are_pruned(store: Store) -> None:
     await talk(store, "s1")
     await store.put_messages([QueuePut(queue="q", body=1, key="m1"), QueuePut(queue="q", body=2)])
     await store.settle_messages([MessageSettle(key="m1", state="answered")])
@@ -201,7 +201,7 @@ async def test_what_is_old_goes_with_what_was_settled_and_closed(store: Store) -
     assert await prune_sessions(store, older_than_s=0) == Pruned()
 
 
-async def test_what_is_at_work_stays_unless_it_is_named(store: Store) -> None:
+async def test_unfinished_sessions_are_pruned_only_if_their_status_is_named(store: Store) -> None:
     await talk(store, "claimed", "idle")
     await store.claim("claimed", owner="somebody", lease_s=30)
     for name, status in (("ready", "ready"), ("waiting", "waiting")):
@@ -223,14 +223,14 @@ def _new(store: Store, session_id: str, status: Any) -> Any:
     return replace(Session(session_id, store=store).draft("clerk"), status=status)
 
 
-async def test_one_users_sessions_are_counted_for_themselves(store: Store) -> None:
+async def test_keep_last_counts_the_sessions_of_one_user(store: Store) -> None:
     await talk(store, "a1", "a2", user_id="ada")
     await talk(store, "b1", "b2", user_id="bob")
     await prune_sessions(store, keep_last=1, user_id="ada")
     assert sorted(await ids(store)) == ["a2", "b1", "b2"]
 
 
-async def test_one_that_is_busy_or_gone_meanwhile_is_passed_over() -> None:
+async def test_a_session_claimed_or_deleted_meanwhile_is_skipped() -> None:
     class Racing(MemoryStore):
         async def list(self, *args: Any, **kwargs: Any) -> Any:
             page = await super().list(*args, **kwargs)
@@ -263,18 +263,18 @@ async def test_one_that_is_busy_or_gone_meanwhile_is_passed_over() -> None:
         {"older_than_s": "1"},
     ],
 )
-async def test_a_rule_that_means_nothing_is_refused(rule: dict[str, Any]) -> None:
+async def test_an_invalid_pruning_rule_is_refused(rule: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         await prune_sessions(MemoryStore(), **rule)
 
 
-async def test_nothing_is_as_old_as_that() -> None:
+async def test_an_age_beyond_all_times_prunes_nothing() -> None:
     store = MemoryStore()
     await talk(store, "s1")
     assert await prune_sessions(store, older_than_s=1e300) == Pruned()
 
 
-async def test_a_worker_prunes_once_an_hour_and_keeps_the_index() -> None:
+async def test_a_worker_prunes_once_an_hour_and_keeps_the_search_index() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await talk(store, "s1", "s2")
@@ -294,7 +294,7 @@ async def test_a_worker_prunes_once_an_hour_and_keeps_the_index() -> None:
     assert {each.body["session"] for each in await store.find_entries("sessions")} == {"s4"}
 
 
-async def test_a_worker_with_rules_lets_go_beside_its_work() -> None:
+async def test_a_worker_with_retention_rules_prunes_sessions() -> None:
     store = MemoryStore()
     await talk(store, "s1", "s2")
     worker = Worker(store, Agent("clerk"), retention=Retention(count=1))
@@ -303,7 +303,7 @@ async def test_a_worker_with_rules_lets_go_beside_its_work() -> None:
     assert await ids(store) == ["s2"]
 
 
-async def test_a_store_that_fails_is_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+async def test_pruning_is_retried_after_a_store_failure(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     await talk(store, "s1", "s2")
     await store.close()

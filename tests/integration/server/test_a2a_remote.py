@@ -33,7 +33,7 @@ def team_with(card: str, *said: Any, **settings: Any) -> Team:
     return Team(Agent("triage", model=model, handoffs=[printer]), printer)
 
 
-async def test_a_request_is_handed_over_and_the_remote_answer_is_the_runs() -> None:
+async def test_a_remote_agents_answer_becomes_the_runs_answer() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, cuts):
         session = Session("s1", store=MemoryStore())
@@ -47,7 +47,7 @@ async def test_a_request_is_handed_over_and_the_remote_answer_is_the_runs() -> N
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_the_next_request_goes_into_the_same_conversation_there(streaming: bool) -> None:
+async def test_the_next_request_continues_the_remote_conversation(streaming: bool) -> None:
     partner = Partner()
     async with partner_served(partner, streaming=streaming) as (url, _):
         team, session = team_with(url), Session("s1", store=MemoryStore())
@@ -62,7 +62,7 @@ async def test_the_next_request_goes_into_the_same_conversation_there(streaming:
     ("request_text", "output"),
     [("at once please", "said at once"), ("data please", {"copies": 3})],
 )
-async def test_messages_and_data_are_answers_too(request_text: str, output: Any) -> None:
+async def test_messages_and_data_are_accepted_as_answers(request_text: str, output: Any) -> None:
     async with partner_served(Partner()) as (url, _):
         result = await Runner.run(team_with(url), request_text)
     assert result.final_output == output
@@ -72,7 +72,7 @@ async def test_messages_and_data_are_answers_too(request_text: str, output: Any)
     ("request_text", "told"),
     [("fail now", "the press broke"), ("reject this", "we do not print that")],
 )
-async def test_a_remote_task_that_does_not_succeed_undoes_the_handoff(
+async def test_a_remote_task_that_does_not_succeed_rolls_the_handoff_back(
     request_text: str, told: str
 ) -> None:
     partner = Partner()
@@ -87,7 +87,7 @@ async def test_a_remote_task_that_does_not_succeed_undoes_the_handoff(
     assert told in str(undone[-1].error)
 
 
-async def test_without_a_handoff_the_run_fails_with_a_stable_code() -> None:
+async def test_without_a_handoff_a_remote_failure_has_a_stable_code() -> None:
     async with partner_served(Partner()) as (url, _):
         printer = a2a_agent(url, name="printer")
         session = Session("s1", store=MemoryStore())
@@ -96,7 +96,7 @@ async def test_without_a_handoff_the_run_fails_with_a_stable_code() -> None:
     assert caught.value.code == "a2a.failed"
 
 
-async def test_what_it_asks_waits_in_the_inbox_and_the_answer_reaches_it() -> None:
+async def test_a_remote_question_waits_in_the_inbox_and_gets_the_answer() -> None:
     partner, store = Partner(), MemoryStore()
     async with partner_served(partner) as (url, _):
         team = team_with(url)
@@ -113,7 +113,7 @@ async def test_what_it_asks_waits_in_the_inbox_and_the_answer_reaches_it() -> No
     assert partner.received[1] == "blue"
 
 
-async def test_another_ekiden_asks_our_people_and_goes_on_with_what_they_chose(
+async def test_a_question_of_another_ekiden_is_answered_in_our_inbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_KEY", "all")
@@ -137,7 +137,7 @@ async def test_another_ekiden_asks_our_people_and_goes_on_with_what_they_chose(
         assert len(rows) == 1
 
 
-async def test_a_lost_answer_is_asked_for_again_and_the_task_is_begun_once() -> None:
+async def test_a_lost_answer_is_fetched_again_and_the_task_starts_once() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, cuts):
         cuts.cut = {"SendMessage": 1, "GetTask": 1, "SubscribeToTask": 1}
@@ -147,7 +147,7 @@ async def test_a_lost_answer_is_asked_for_again_and_the_task_is_begun_once() -> 
     assert cuts.calls.count("SendMessage") == 1
 
 
-async def test_a_remote_agent_that_stays_away_undoes_the_handoff() -> None:
+async def test_an_unreachable_remote_agent_rolls_the_handoff_back() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, cuts):
         cuts.cut = {"ListTasks": 1000}
@@ -158,7 +158,7 @@ async def test_a_remote_agent_that_stays_away_undoes_the_handoff() -> None:
 
 
 @pytest.mark.slow
-async def test_a_task_that_takes_too_long_is_given_up_and_cancelled_there() -> None:
+async def test_a_remote_task_that_times_out_is_cancelled_remotely() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, _):
         team = team_with(url, say("that takes too long"), timeout_s=3.0)
@@ -169,7 +169,7 @@ async def test_a_task_that_takes_too_long_is_given_up_and_cancelled_there() -> N
         partner.release.set()
 
 
-async def test_a_run_that_is_stopped_goes_on_with_the_same_task() -> None:
+async def test_a_cancelled_run_resumes_the_same_remote_task() -> None:
     partner, store = Partner(), MemoryStore()
     async with partner_served(partner) as (url, _):
         team = team_with(url)
@@ -189,7 +189,7 @@ async def test_a_run_that_is_stopped_goes_on_with_the_same_task() -> None:
 @pytest.mark.parametrize(
     "point", ["code.tool.after_call", "code.tool.after_commit", "code.tool.after_commit:2"]
 )
-async def test_a_request_is_begun_once_though_we_were_killed_after_sending_it(
+async def test_a_request_starts_once_despite_a_kill_after_sending_it(
     tmp_path: Path, point: str
 ) -> None:
     partner = Partner()
@@ -209,7 +209,7 @@ async def test_a_request_is_begun_once_though_we_were_killed_after_sending_it(
     assert cuts.calls.count("SendMessage") == 1
 
 
-async def test_a_card_that_leads_to_another_host_is_refused() -> None:
+async def test_a_card_with_an_interface_on_another_host_is_refused() -> None:
     other = "http://127.0.0.2:9/rpc"
     async with partner_served(Partner(), interface=other) as (url, _):
         result = await Runner.run(team_with(url, say("no")), "flyers")
@@ -244,12 +244,12 @@ async def test_credentials_come_from_the_environment(monkeypatch: pytest.MonkeyP
     "card",
     ["", "http://agents.example", "ftp://x", "https://user:pw@x.example", "https://", "nonsense"],
 )
-def test_only_https_or_this_machine_is_called(card: str) -> None:
+def test_only_https_or_local_addresses_are_called(card: str) -> None:
     with pytest.raises(EkidenError, match=r"URL|https|credentials"):
         a2a_agent(card, name="printer")
 
 
-def test_a_host_alone_stands_for_its_well_known_card(tmp_path: Path) -> None:
+def test_a_bare_host_means_its_well_known_card(tmp_path: Path) -> None:
     assert RemoteA2A(card="https://x.example").card == (
         "https://x.example/.well-known/agent-card.json"
     )

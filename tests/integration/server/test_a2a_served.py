@@ -133,7 +133,9 @@ def states(found: list[StreamResponse]) -> list[int]:
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, binding: str) -> None:
+async def test_an_a2a_conversation_includes_a_handoff_and_an_approval(
+    team: Served, binding: str
+) -> None:
     async with team.client(binding=binding) as client:
         found = await followed(team, client, "please refund 1042 hold:go")
         task = found[0].task
@@ -164,7 +166,7 @@ async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, bindi
         assert texts(done, "chain") == ["user", "triage", "desk"]
 
 
-async def test_pieces_of_the_answer_are_shown_and_replaced_by_the_whole(team: Served) -> None:
+async def test_answer_chunks_are_streamed_and_replaced_by_the_whole(team: Served) -> None:
     async with team.client() as client:
         found = await followed(team, client, "hold:go grüße, 你好 🙂")
     pieces = [each.artifact_update for each in found if each.HasField("artifact_update")]
@@ -175,7 +177,7 @@ async def test_pieces_of_the_answer_are_shown_and_replaced_by_the_whole(team: Se
     assert pieces[-1].last_chunk
 
 
-async def test_an_answer_in_the_inbox_shows_up_for_whoever_follows_the_task(team: Served) -> None:
+async def test_an_inbox_answer_is_streamed_to_subscribers_of_the_task(team: Served) -> None:
     desk = await team.app.state.service.tenant_service()
     async with team.client("asks") as client:
         task = (await sent(client, message("please refund 1042")))[0].task
@@ -188,7 +190,7 @@ async def test_an_answer_in_the_inbox_shows_up_for_whoever_follows_the_task(team
     assert states(rest)[-1] == TaskState.TASK_STATE_COMPLETED
 
 
-async def test_deciding_needs_the_scope_and_is_not_for_agents(team: Served) -> None:
+async def test_answering_needs_the_scope_and_is_refused_to_agents(team: Served) -> None:
     async with team.client("asks", streaming=False) as client:
         task = await task_of(client, message("please refund 1042"))
         with pytest.raises(UnsupportedOperationError, match="answer"):
@@ -210,7 +212,9 @@ async def test_deciding_needs_the_scope_and_is_not_for_agents(team: Served) -> N
 
 
 @pytest.mark.parametrize(("said", "result"), [("yes", "1042 is paid back"), ("REJECT", "")])
-async def test_yes_and_no_are_understood(team: Served, said: str, result: str) -> None:
+async def test_approvals_and_rejections_in_plain_words_are_understood(
+    team: Served, said: str, result: str
+) -> None:
     async with team.client(streaming=False) as client:
         task = await task_of(client, message("please refund 1042"))
         done = await task_of(client, message(said, task_id=task.id))
@@ -218,7 +222,7 @@ async def test_yes_and_no_are_understood(team: Served, said: str, result: str) -
     assert answer_of(done).startswith(result)
 
 
-async def test_a_message_that_is_sent_again_begins_no_second_task(team: Served) -> None:
+async def test_a_repeated_message_starts_no_second_task(team: Served) -> None:
     request = message("hello", message_id="m-1")
     async with team.client(streaming=False) as client:
         tasks = await asyncio.gather(*(task_of(client, request) for _ in range(4)))
@@ -259,7 +263,7 @@ async def test_a_context_is_a_session(team: Served) -> None:
                 await client.list_tasks(ListTasksRequest(**wrong))
 
 
-async def test_a_task_is_stopped_where_it_can_be(team: Served, tmp_path: Path) -> None:
+async def test_a_task_is_cancelled_unless_it_is_finished(team: Served, tmp_path: Path) -> None:
     async with team.client(streaming=False) as client:
         request = message("hold:gate")
         request.configuration.CopyFrom(SendMessageConfiguration(return_immediately=True))
@@ -293,7 +297,7 @@ async def test_a_tenant_sees_only_its_own_tasks(team: Served) -> None:
         assert not (await client.list_tasks(ListTasksRequest())).tasks
 
 
-async def test_keys_and_scopes_hold_here_too(team: Served) -> None:
+async def test_a2a_requests_need_keys_and_scopes(team: Served) -> None:
     async with httpx.AsyncClient(base_url=team.url, timeout=60) as http:
         card = await http.get("/.well-known/agent-card.json")
         assert card.status_code == 200
@@ -319,7 +323,7 @@ async def test_keys_and_scopes_hold_here_too(team: Served) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b"\xff", b'{"jsonrpc":"2.0","id":1}', b"null", b"[" * 5000]
 )
-async def test_nonsense_is_refused_in_the_words_of_the_protocol(team: Served, body: bytes) -> None:
+async def test_invalid_requests_get_protocol_errors(team: Served, body: bytes) -> None:
     headers = {"Authorization": "Bearer all", "A2A-Version": "1.0"}
     async with httpx.AsyncClient(base_url=team.url, headers=headers, timeout=60) as http:
         answer = await http.post("/a2a", content=body)
@@ -328,7 +332,7 @@ async def test_nonsense_is_refused_in_the_words_of_the_protocol(team: Served, bo
         assert answer.json()["error"]["code"] in (-32700, -32600, -32601, -32603)
 
 
-async def test_messages_that_make_no_sense_are_refused(team: Served) -> None:
+async def test_invalid_messages_are_refused(team: Served) -> None:
     async with team.client(streaming=False) as client:
         for request, error in (
             (message("  "), InvalidParamsError),
@@ -361,7 +365,7 @@ async def test_messages_that_make_no_sense_are_refused(team: Served) -> None:
             [each async for each in client.subscribe(SubscribeToTaskRequest(id=task.id))]
 
 
-async def test_data_is_told_to_the_team_as_json(team: Served) -> None:
+async def test_data_parts_reach_the_team_as_json(team: Served) -> None:
     request = SendMessageRequest(
         message=Message(message_id="d", role=Role.ROLE_USER, parts=[new_data_part({"order": "七"})])
     )
@@ -370,7 +374,7 @@ async def test_data_is_told_to_the_team_as_json(team: Served) -> None:
     assert answer_of(task) == 'you said: {"order":"七"}'
 
 
-async def test_each_agent_has_a_card_and_takes_conversations_itself(team: Served) -> None:
+async def test_each_agent_has_its_own_card_and_endpoint(team: Served) -> None:
     async with team.client(path="/a2a/desk", streaming=False) as client:
         task = await task_of(client, message("hello"))
         assert texts(task, "chain") == ["user", "desk"]
@@ -384,7 +388,7 @@ async def test_each_agent_has_a_card_and_takes_conversations_itself(team: Served
         assert (await http.get(path)).status_code == 401
 
 
-async def test_clients_of_the_protocol_before_are_served_too(team: Served) -> None:
+async def test_clients_of_the_previous_protocol_version_are_served(team: Served) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -412,7 +416,7 @@ async def test_clients_of_the_protocol_before_are_served_too(team: Served) -> No
         (say("fine"), TaskState.TASK_STATE_COMPLETED),
     ],
 )
-async def test_how_runs_end_is_how_tasks_end(tmp_path: Path, step: Any, state: int) -> None:
+async def test_each_run_outcome_has_its_task_state(tmp_path: Path, step: Any, state: int) -> None:
     solo = Team(Agent("solo", model=ScriptedModel([step]), description="Alone."))
     async with (
         application(tmp_path, team=solo, gate=GATE) as app,
@@ -423,7 +427,7 @@ async def test_how_runs_end_is_how_tasks_end(tmp_path: Path, step: Any, state: i
     assert task.status.state == state
 
 
-async def test_tasks_are_there_after_a_restart(tmp_path: Path) -> None:
+async def test_tasks_survive_a_restart(tmp_path: Path) -> None:
     store = str(tmp_path / "s.db")
     async with (
         application(tmp_path, team=relay_team(), store=store, gate=GATE) as app,

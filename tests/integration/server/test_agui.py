@@ -105,7 +105,7 @@ def kinds(events: list[Any]) -> list[str]:
     return [event.type.value for event in events]
 
 
-async def test_a_run_with_a_handoff(client: httpx2.AsyncClient) -> None:
+async def test_an_agui_run_shows_a_handoff(client: httpx2.AsyncClient) -> None:
     events = await run(client, given("hello there"))
     assert said(events) == "you said: hello there"
     last = events[-1]
@@ -121,7 +121,7 @@ async def test_a_run_with_a_handoff(client: httpx2.AsyncClient) -> None:
     ].items()
 
 
-async def test_an_approval_is_an_interrupt_and_resume_answers_it(
+async def test_an_approval_is_an_interrupt_that_resume_answers(
     client: httpx2.AsyncClient,
 ) -> None:
     events = await run(client, given("refund it"))
@@ -155,7 +155,7 @@ async def test_an_approval_is_an_interrupt_and_resume_answers_it(
         ({"status": "cancelled"}, "The tool was not run"),
     ],
 )
-async def test_a_no_has_many_forms(
+async def test_a_rejection_can_take_several_forms(
     client: httpx2.AsyncClient, entry: dict[str, Any], words: str
 ) -> None:
     waits = (await run(client, given("refund it")))[-1].outcome.interrupts[0]
@@ -172,7 +172,7 @@ async def test_arguments_can_be_edited(client: httpx2.AsyncClient) -> None:
     assert REFUNDS == ["1043"]
 
 
-async def test_a_new_thread_hears_the_history_and_the_context(
+async def test_a_new_thread_receives_the_history_and_the_context(
     client: httpx2.AsyncClient, app: FastAPI
 ) -> None:
     messages = [
@@ -196,7 +196,7 @@ async def test_a_new_thread_hears_the_history_and_the_context(
     ]
 
 
-async def test_a_run_under_way_is_shown_to_whoever_comes_back(
+async def test_a_running_run_is_shown_to_a_reconnecting_client(
     client: httpx2.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -246,14 +246,14 @@ UNREADABLE: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-async def test_what_cannot_be_read_is_a_problem(client: httpx2.AsyncClient) -> None:
+async def test_an_unreadable_request_is_a_problem(client: httpx2.AsyncClient) -> None:
     for body, status in UNREADABLE:
         answer = await client.post("/api/v1/agui", json=body)
         assert answer.status_code == status, body
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_an_answer_that_fits_nothing_is_a_problem(client: httpx2.AsyncClient) -> None:
+async def test_an_answer_that_fits_no_interrupt_is_a_problem(client: httpx2.AsyncClient) -> None:
     waits = (await run(client, given("refund it")))[-1].outcome.interrupts[0]
     for entry, status in (
         ({"interruptId": "inb_none", "status": "resolved", "payload": True}, 404),

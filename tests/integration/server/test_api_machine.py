@@ -294,7 +294,9 @@ class ApiMachine(RuleBasedStateMachine):
     [(6, 15), pytest.param(100, 40, marks=pytest.mark.slow)],
     ids=["some", "many"],
 )
-def test_what_always_holds(rig: Rig, examples: int, steps: int) -> None:
+def test_the_api_keeps_its_invariants_under_random_requests(
+    rig: Rig, examples: int, steps: int
+) -> None:
     class Machine(ApiMachine):
         pass
 

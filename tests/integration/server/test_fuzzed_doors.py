@@ -119,7 +119,7 @@ def check_rpc(response: httpx2.Response) -> None:
 
 
 @some_or_many
-def test_a2a_over_json_rpc(rig: Rig, examples: int) -> None:
+def test_a2a_over_json_rpc_survives_fuzzing(rig: Rig, examples: int) -> None:
     def check(sent: tuple[bytes, str, str]) -> None:
         body, version, path = sent
         headers = {**JSON, "A2A-Version": version}
@@ -133,7 +133,7 @@ def test_a2a_over_json_rpc(rig: Rig, examples: int) -> None:
 
 
 @some_or_many
-def test_a2a_over_http_and_json(rig: Rig, examples: int) -> None:
+def test_a2a_over_http_and_json_survives_fuzzing(rig: Rig, examples: int) -> None:
     def check(sent: tuple[bytes, str]) -> None:
         body, path = sent
         headers = {**JSON, "A2A-Version": "1.0"}
@@ -173,7 +173,7 @@ MCP = [
 
 
 @some_or_many
-def test_mcp_over_http(rig: Rig, examples: int) -> None:
+def test_mcp_over_http_survives_fuzzing(rig: Rig, examples: int) -> None:
     accept = {**JSON, "Accept": "application/json, text/event-stream"}
     begun = rig.call("POST", "/mcp", json=MCP[0], headers=accept)
     session = begun.headers.get("mcp-session-id")
@@ -258,7 +258,9 @@ def check_openai(response: httpx2.Response) -> None:
 @pytest.mark.parametrize(
     ("path", "templates"), [("/v1/chat/completions", CHAT), ("/v1/responses", RESPONSES)]
 )
-def test_openai(rig: Rig, examples: int, path: str, templates: list[Any]) -> None:
+def test_the_openai_api_survives_fuzzing(
+    rig: Rig, examples: int, path: str, templates: list[Any]
+) -> None:
     play(
         examples,
         bodies(templates),
@@ -296,7 +298,7 @@ AGUI = [
 
 
 @some_or_many
-def test_agui(rig: Rig, examples: int) -> None:
+def test_the_agui_endpoint_survives_fuzzing(rig: Rig, examples: int) -> None:
     def check(body: bytes) -> None:
         response = rig.call("POST", f"{API}/agui", content=body, headers=JSON)
         check_problem(response)
@@ -316,7 +318,7 @@ RUNS = [
 
 
 @some_or_many
-def test_runs_of_our_own_api(rig: Rig, examples: int) -> None:
+def test_the_runs_endpoint_survives_fuzzing(rig: Rig, examples: int) -> None:
     play(
         examples,
         bodies(RUNS),
@@ -346,7 +348,7 @@ HEADERS = (
 
 
 @some_or_many
-def test_headers(rig: Rig, examples: int) -> None:
+def test_request_headers_survive_fuzzing(rig: Rig, examples: int) -> None:
     def check(sent: tuple[str, str, bytes]) -> None:
         where, name, value = sent
         method, path, body = where.split(" ")
@@ -389,7 +391,7 @@ CURSORS = (
 
 
 @some_or_many
-def test_cursors_and_limits(rig: Rig, examples: int) -> None:
+def test_cursors_and_limits_survive_fuzzing(rig: Rig, examples: int) -> None:
     def check(sent: tuple[str, str, str]) -> None:
         path, cursor, limit = sent
         query = httpx2.QueryParams({"cursor": cursor, "limit": limit})
@@ -415,7 +417,7 @@ CLOSED = {1003, 1007, 1008, 1009}
 
 
 @some_or_many
-def test_messages_over_a_websocket(rig: Rig, examples: int) -> None:
+def test_websocket_messages_survive_fuzzing(rig: Rig, examples: int) -> None:
     async def talk(frames: list[str | bytes]) -> None:
         socket = Socket(rig.app, f"{API}/events")
         assert await socket.accepted()
@@ -438,7 +440,7 @@ def test_messages_over_a_websocket(rig: Rig, examples: int) -> None:
 
 
 @some_or_many
-def test_how_a_websocket_begins(rig: Rig, examples: int) -> None:
+def test_websocket_handshakes_survive_fuzzing(rig: Rig, examples: int) -> None:
     async def knock(sent: tuple[bytes, str, bytes]) -> None:
         query, name, value = sent
         socket = Socket(rig.app, f"{API}/events", query=query, **{name.lower(): value})

@@ -65,7 +65,7 @@ def said(url: str, session_id: str) -> int:
         pytest.param({**BODY, "session_id": "mine"}, id="named", marks=pytest.mark.slow),
     ],
 )
-def test_a_message_is_said_once_though_the_server_was_killed(
+def test_a_message_is_stored_once_despite_a_killed_server(
     tmp_path: Path, point: str, body: dict[str, object]
 ) -> None:
     with server(tmp_path, EKIDEN_TESTING="1", EKIDEN_FAULT=point) as (url, process):

@@ -70,7 +70,9 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, mode: str) -> None:
+async def test_an_mcp_conversation_includes_a_handoff_and_an_approval(
+    team: Served, mode: str
+) -> None:
     steps: list[str | None] = []
 
     async def progress(step: float, total: float | None, words: str | None) -> None:
@@ -117,7 +119,7 @@ async def test_the_tools_follow_the_scopes_of_the_key(team: Served) -> None:
         assert await refused(client, "ask_team", input="hello") == "auth.scope"
 
 
-async def test_an_agent_cannot_decide_what_people_are_asked(team: Served) -> None:
+async def test_an_agent_cannot_answer_inbox_items(team: Served) -> None:
     async with team.client(**{AGENT_HEADER: "1"}) as client:
         run = await called(client, "ask_team", input="please refund 1042")
         [question] = run["questions"]
@@ -126,7 +128,7 @@ async def test_an_agent_cannot_decide_what_people_are_asked(team: Served) -> Non
         assert (await called(client, "get_run", run_id=run["run_id"]))["status"] == "waiting"
 
 
-async def test_the_tools_say_what_they_do(team: Served) -> None:
+async def test_the_mcp_tools_declare_their_effects_and_schemas(team: Served) -> None:
     async with team.client() as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     reading = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
@@ -137,7 +139,7 @@ async def test_the_tools_say_what_they_do(team: Served) -> None:
     assert tools["ask_team"].input_schema["required"] == ["input"]
 
 
-async def test_a_session_is_handed_over_from_outside(team: Served) -> None:
+async def test_a_session_can_be_handed_off_through_mcp(team: Served) -> None:
     async with team.client() as client:
         agents = (await called(client, "list_agents"))["items"]
         assert [agent["name"] for agent in agents] == ["triage", "desk"]
@@ -152,7 +154,7 @@ async def test_a_session_is_handed_over_from_outside(team: Served) -> None:
         assert [each["session_id"] for each in listed["items"]] == [run["session_id"]]
 
 
-async def test_what_is_wrong_is_told_with_a_code(team: Served) -> None:
+async def test_errors_are_reported_with_a_code(team: Served) -> None:
     async with team.client() as client:
         assert await refused(client, "get_run", run_id="nobody:1") == "session.not_found"
         assert await refused(client, "get_session", session_id="nobody") == "session.not_found"
@@ -167,7 +169,7 @@ async def test_what_is_wrong_is_told_with_a_code(team: Served) -> None:
             await client.call_tool("format_disk", {})
 
 
-async def test_a_tenant_sees_only_its_own(team: Served) -> None:
+async def test_a_tenant_sees_only_its_own_runs_and_inbox(team: Served) -> None:
     async with team.client() as client:
         run = await called(client, "ask_team", input="please refund 1042")
     async with team.client("other") as client:
@@ -179,7 +181,7 @@ async def test_a_tenant_sees_only_its_own(team: Served) -> None:
         assert await refused(client, "answer_inbox", **arguments) == "inbox.not_found"
 
 
-async def test_nobody_gets_in_without_a_key_or_with_the_session_of_another(team: Served) -> None:
+async def test_a_request_without_a_key_or_with_a_foreign_session_is_refused(team: Served) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -204,7 +206,7 @@ async def test_nobody_gets_in_without_a_key_or_with_the_session_of_another(team:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_call_that_is_given_up_stops_its_run(team: Served, mode: str) -> None:
+async def test_cancelling_a_call_stops_its_run(team: Served, mode: str) -> None:
     desk = await team.app.state.service.tenant_service()
     async with team.client(mode=mode) as client:
         call = asyncio.create_task(client.call_tool("ask_team", {"input": "hold:gate"}))
@@ -220,7 +222,7 @@ async def test_a_call_that_is_given_up_stops_its_run(team: Served, mode: str) ->
     assert record.status == "stopped"
 
 
-async def test_a_run_goes_on_when_the_time_to_wait_is_over(team: Served, tmp_path: Path) -> None:
+async def test_a_run_continues_after_the_wait_time_is_over(team: Served, tmp_path: Path) -> None:
     async with team.client() as client:
         run = await called(client, "ask_team", input="hold:gate", wait_s=0.1)
         assert run["status"] in ("queued", "running")

@@ -65,7 +65,7 @@ def ids(found: list[Sent]) -> list[int]:
     return [int(each.id) for each in found if each.id is not None]
 
 
-async def test_a_run_is_handed_over_allowed_watched_found_audited_and_remembered(
+async def test_a_run_is_handed_off_approved_streamed_found_audited_and_remembered(
     tenants: tuple[Tenant, Tenant],
 ) -> None:
     acme, _ = tenants
@@ -97,7 +97,7 @@ async def test_a_run_is_handed_over_allowed_watched_found_audited_and_remembered
     assert [each["key"] for each in recalled["items"]] == ["colour"]
 
 
-async def test_another_tenant_finds_nothing_of_it_and_has_its_own_of_the_same_name(
+async def test_tenants_with_the_same_session_id_are_separate(
     tenants: tuple[Tenant, Tenant],
 ) -> None:
     acme, beta = tenants
@@ -129,7 +129,7 @@ async def test_another_tenant_finds_nothing_of_it_and_has_its_own_of_the_same_na
 NASTY = ("", "\0", "\N{GRINNING FACE}" * 60, "%", "'; drop table x; --")
 
 
-async def test_what_cannot_be_stored_is_refused_and_nothing_breaks(
+async def test_invalid_text_is_refused_without_a_server_error(
     tenants: tuple[Tenant, Tenant],
 ) -> None:
     acme, _ = tenants

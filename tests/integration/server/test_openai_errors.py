@@ -58,7 +58,7 @@ async def chat(client: openai.AsyncOpenAI, text: Any = "hello", **more: Any) -> 
     return await client.chat.completions.create(model=model, messages=messages, **more)
 
 
-async def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
+async def test_a_request_without_a_valid_key_is_an_authentication_error(tmp_path: Path) -> None:
     async with talking(tmp_path, key="none") as client:
         with pytest.raises(openai.AuthenticationError) as raised:
             await client.models.list()
@@ -66,7 +66,7 @@ async def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
         assert raised.value.type == "authentication_error"
 
 
-async def test_who_is_too_fast_is_told_when_to_come_again(tmp_path: Path) -> None:
+async def test_a_rate_limit_error_names_the_retry_time(tmp_path: Path) -> None:
     async with talking(tmp_path, key="busy") as client:
         with pytest.raises(openai.RateLimitError) as raised:
             await chat(client)
@@ -74,7 +74,7 @@ async def test_who_is_too_fast_is_told_when_to_come_again(tmp_path: Path) -> Non
         assert raised.value.code == "request.too_many"
 
 
-async def test_a_key_that_may_not_run_or_answer_does_not(tmp_path: Path) -> None:
+async def test_a_key_without_the_scope_cannot_run_or_answer(tmp_path: Path) -> None:
     async with talking(tmp_path, key="read") as client:
         assert [model.id async for model in client.models.list()]
         with pytest.raises(openai.PermissionDeniedError) as raised:
@@ -122,7 +122,7 @@ REFUSED_CHATS: list[tuple[dict[str, Any], str, str | None]] = [
 ]
 
 
-async def test_a_chat_that_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_chat_request_is_refused(tmp_path: Path) -> None:
     async with talking(tmp_path) as client:
         for more, param, code in REFUSED_CHATS:
             with pytest.raises(openai.BadRequestError) as raised:
@@ -164,7 +164,7 @@ REFUSED_RESPONSES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_a_response_that_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_responses_request_is_refused(tmp_path: Path) -> None:
     async with talking(tmp_path) as client:
         for more, param in REFUSED_RESPONSES:
             with pytest.raises(openai.BadRequestError) as raised:
@@ -172,7 +172,7 @@ async def test_a_response_that_cannot_be_is_refused(tmp_path: Path) -> None:
             assert raised.value.param == param
 
 
-async def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+async def test_an_unknown_response_or_session_is_not_found(tmp_path: Path) -> None:
     async with talking(tmp_path) as client:
         for nothing in ("resp_x", "resp_none:1", "x" * 20, "resp_a:1.x"):
             with pytest.raises(openai.NotFoundError):
@@ -196,7 +196,7 @@ async def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
             await chat(client, metadata={"session_id": "not an id"})
 
 
-async def test_a_run_that_failed_is_not_tried_again_by_the_client(tmp_path: Path) -> None:
+async def test_the_client_does_not_retry_a_failed_run(tmp_path: Path) -> None:
     model = ScriptedModel([fail(ModelError("the provider is down"))])
     async with talking(tmp_path, team=Team(Agent("one", model=model)), retries=2) as client:
         with pytest.raises(openai.InternalServerError, match="provider is down") as raised:
@@ -205,7 +205,7 @@ async def test_a_run_that_failed_is_not_tried_again_by_the_client(tmp_path: Path
     assert len(model.calls) == 1
 
 
-async def test_a_stream_that_breaks_off_tells_why(tmp_path: Path) -> None:
+async def test_a_broken_off_stream_reports_the_reason(tmp_path: Path) -> None:
     broken = stream(fail(ModelError("the provider is down")), chunks=["half an ans"])
     model = ScriptedModel([broken, broken, fail(ModelError("still down"))])
     async with talking(tmp_path, team=Team(Agent("one", model=model))) as client:
@@ -225,7 +225,7 @@ async def test_a_stream_that_breaks_off_tells_why(tmp_path: Path) -> None:
         assert (failed.status, failed.output_text) == ("failed", "")
 
 
-async def test_a_refusal_of_the_model_is_one(tmp_path: Path) -> None:
+async def test_a_refusal_of_the_model_is_returned_as_a_refusal(tmp_path: Path) -> None:
     refusal = {
         "type": "message",
         "role": "assistant",
@@ -247,7 +247,7 @@ async def test_a_refusal_of_the_model_is_one(tmp_path: Path) -> None:
         assert "response.refusal.done" in kinds
 
 
-async def test_what_was_used_is_told(tmp_path: Path) -> None:
+async def test_token_usage_is_returned(tmp_path: Path) -> None:
     used = Usage(requests=1, input_tokens=7, output_tokens=3, total_tokens=10)
     model = ScriptedModel([say("a", usage=used), say("b", usage=used)])
     async with talking(tmp_path, team=Team(Agent("one", model=model))) as client:
@@ -258,7 +258,7 @@ async def test_what_was_used_is_told(tmp_path: Path) -> None:
         assert response.usage.total_tokens == 10
 
 
-async def test_hostile_bodies_are_refused_without_a_traceback(tmp_path: Path) -> None:
+async def test_malformed_bodies_are_refused_without_a_traceback(tmp_path: Path) -> None:
     async with talking(tmp_path) as client:
         raw = client._client
         for path in ("chat/completions", "responses"):
@@ -272,7 +272,7 @@ async def test_hostile_bodies_are_refused_without_a_traceback(tmp_path: Path) ->
                 assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
-async def test_what_cannot_be_stored_is_refused_in_the_shape_that_clients_read(
+async def test_storage_errors_have_the_error_format_of_openai(
     tmp_path: Path,
 ) -> None:
     async with talking(tmp_path) as client:

@@ -53,7 +53,7 @@ async def read(client: openai.AsyncOpenAI, response: Response) -> Response:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_conversation_with_a_handoff_and_an_approval(
+async def test_a_responses_conversation_includes_a_handoff_and_an_approval(
     client: openai.AsyncOpenAI, stream: bool
 ) -> None:
     hello = await ask(client, "hello", stream=stream)
@@ -86,7 +86,7 @@ async def test_a_conversation_with_a_handoff_and_an_approval(
         assert (await read(client, each)).output == each.output
 
 
-async def test_a_refusal_is_an_answer_too_and_may_be_sent_twice(
+async def test_a_rejection_is_accepted_and_may_be_repeated(
     client: openai.AsyncOpenAI,
 ) -> None:
     waits = await ask(client, "refund it")
@@ -105,7 +105,7 @@ async def test_a_refusal_is_an_answer_too_and_may_be_sent_twice(
     assert REFUNDS == []
 
 
-async def test_a_verdict_is_for_what_its_own_conversation_asked(
+async def test_an_approval_of_another_conversation_is_refused(
     client: openai.AsyncOpenAI,
 ) -> None:
     waits = await ask(client, "refund it")
@@ -120,7 +120,7 @@ async def test_a_verdict_is_for_what_its_own_conversation_asked(
     assert REFUNDS == []
 
 
-async def test_the_text_of_a_stream_comes_in_pieces(
+async def test_a_streamed_text_arrives_in_chunks(
     client: openai.AsyncOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -136,7 +136,7 @@ async def test_the_text_of_a_stream_comes_in_pieces(
     assert final.output_text == "you said: hold:go now"
 
 
-async def test_a_new_message_withdraws_what_waited(client: openai.AsyncOpenAI) -> None:
+async def test_a_new_message_withdraws_the_pending_approval(client: openai.AsyncOpenAI) -> None:
     waits = await ask(client, "refund it")
     told = await ask(client, "no, wait", previous_response_id=waits.id)
     assert told.output_text == "you said: no, wait"
@@ -159,7 +159,7 @@ async def test_a_background_response_is_read_later_or_cancelled(
     assert cancelled.status == "cancelled"
 
 
-async def test_what_tools_did_is_shown_to_those_who_want_it(client: openai.AsyncOpenAI) -> None:
+async def test_tool_calls_are_shown_on_request(client: openai.AsyncOpenAI) -> None:
     shown = {"X-Ekiden-Show": "tools,handoffs"}
     waits = await ask(client, "refund it", extra_headers=shown, stream=True)
     assert [item.type for item in waits.output] == ["mcp_call", "mcp_approval_request"]
@@ -186,7 +186,7 @@ async def test_a_conversation_is_a_session(client: openai.AsyncOpenAI) -> None:
         await client.responses.delete(second.id)
 
 
-async def test_a_response_that_stands_alone_can_be_removed(client: openai.AsyncOpenAI) -> None:
+async def test_a_response_without_successor_can_be_deleted(client: openai.AsyncOpenAI) -> None:
     told = await ask(client, "hello")
     await client.responses.delete(told.id)
     with pytest.raises(openai.NotFoundError):
@@ -195,6 +195,6 @@ async def test_a_response_that_stands_alone_can_be_removed(client: openai.AsyncO
         await ask(client, "hello", previous_response_id=told.id)
 
 
-async def test_streams_beside_each_other_do_not_mix(client: openai.AsyncOpenAI) -> None:
+async def test_parallel_streams_do_not_mix(client: openai.AsyncOpenAI) -> None:
     told = await asyncio.gather(*(ask(client, f"number {n}", stream=True) for n in range(20)))
     assert [each.output_text for each in told] == [f"you said: number {n}" for n in range(20)]

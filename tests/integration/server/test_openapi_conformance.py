@@ -25,27 +25,29 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
 
 
 @pytest.mark.parametrize("operation", operation_ids())
-def test_every_operation_answers_as_the_document_says(operation: str, asking: Asking) -> None:
+def test_every_operation_answers_as_the_openapi_document_says(
+    operation: str, asking: Asking
+) -> None:
     asking.ask(operation, examples=1, bad_ones=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", operation_ids())
-def test_every_operation_answers_so_however_it_is_asked(operation: str, asking: Asking) -> None:
+def test_every_operation_conforms_under_random_requests(operation: str, asking: Asking) -> None:
     asking.ask(operation, examples=30)
 
 
 @pytest.mark.slow
-def test_what_one_operation_makes_others_take(asking: Asking) -> None:
+def test_linked_operations_accept_each_others_results(asking: Asking) -> None:
     asking.wander(walks=60, steps=12)
 
 
-def test_an_address_that_is_too_long_for_the_parser_is_a_problem(asking: Asking) -> None:
+def test_a_url_too_long_for_the_parser_is_a_problem(asking: Asking) -> None:
     operation = conformance_schema().find_operation_by_id("agents_match")
     asking.check(operation.Case(query={"text": "x" * LONGEST_ADDRESS}))
 
 
-def test_what_is_left_out_or_amended_exists() -> None:
+def test_excluded_and_amended_operations_exist() -> None:
     known = operation_ids()
     assert len(known) == len(set(known)) > 80
     assert {operation for operation, _ in NOT_CHECKED} <= set(known)

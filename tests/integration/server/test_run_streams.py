@@ -49,7 +49,7 @@ def ids(found: list[Sent]) -> list[int]:
     return [int(each.id) for each in found if each.id is not None]
 
 
-async def test_a_run_is_shown_as_it_happens_and_ends_with_how_it_stands(
+async def test_a_run_is_streamed_live_and_ends_with_its_status(
     client: httpx2.AsyncClient,
 ) -> None:
     found = await started(client, "hello there", session_id="a")
@@ -64,7 +64,7 @@ async def test_a_run_is_shown_as_it_happens_and_ends_with_how_it_stands(
     assert end.data["chain"] == ["user", "triage", "desk"]
 
 
-async def test_deltas_come_before_the_message_that_they_are_part_of(
+async def test_deltas_come_before_the_message_they_belong_to(
     client: httpx2.AsyncClient,
 ) -> None:
     found = await started(client, "hello there", session_id="a")
@@ -74,7 +74,7 @@ async def test_deltas_come_before_the_message_that_they_are_part_of(
     assert deltas == list(range(answer - len(deltas), answer))
 
 
-async def test_a_stream_cut_at_every_boundary_goes_on_without_gap_or_repeat(
+async def test_a_stream_resumes_after_any_event_without_gap_or_repeat(
     client: httpx2.AsyncClient,
 ) -> None:
     whole = ids(await started(client, "hello", session_id="a"))
@@ -84,7 +84,7 @@ async def test_a_stream_cut_at_every_boundary_goes_on_without_gap_or_repeat(
         assert rest[-1].event == "end"
 
 
-async def test_a_stream_that_is_cut_while_the_run_is_under_way_goes_on(
+async def test_a_stream_cut_during_the_run_can_be_resumed(
     client: httpx2.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -106,7 +106,7 @@ async def test_a_stream_that_is_cut_while_the_run_is_under_way_goes_on(
         assert rest[-1].data["status"] == "done"
 
 
-async def test_a_client_that_goes_away_does_not_stop_the_run(
+async def test_a_client_that_disconnects_does_not_stop_the_run(
     client: httpx2.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -118,7 +118,7 @@ async def test_a_client_that_goes_away_does_not_stop_the_run(
     assert record["status"] == "done"
 
 
-async def test_a_stream_pauses_when_people_are_asked_and_goes_on_after_their_answer(
+async def test_a_stream_pauses_for_a_question_and_continues_after_the_answer(
     client: httpx2.AsyncClient,
 ) -> None:
     found = await started(client, "please refund it", session_id="a")
@@ -133,7 +133,7 @@ async def test_a_stream_pauses_when_people_are_asked_and_goes_on_after_their_ans
     assert rest[-1].data["output"] == "1042 is paid back"
 
 
-async def test_a_run_that_is_cancelled_ends_its_stream_and_can_be_resumed(
+async def test_cancelling_a_run_ends_its_stream_and_allows_a_resume(
     client: httpx2.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -151,7 +151,7 @@ async def test_a_run_that_is_cancelled_ends_its_stream_and_can_be_resumed(
     assert (again.status_code, again.json()["status"]) == (200, "done")
 
 
-async def test_an_earlier_run_is_shown_without_what_came_later(
+async def test_a_stream_of_an_earlier_run_omits_later_runs(
     client: httpx2.AsyncClient,
 ) -> None:
     first = await started(client, "one", session_id="a")
@@ -162,7 +162,7 @@ async def test_an_earlier_run_is_shown_without_what_came_later(
     assert (await client.get("/api/v1/runs/a:2")).json()["output"] == "you said: two"
 
 
-async def test_a_session_is_followed_from_run_to_run(client: httpx2.AsyncClient) -> None:
+async def test_a_session_stream_continues_across_runs(client: httpx2.AsyncClient) -> None:
     await started(client, "one", session_id="a")
     seen: list[int] = []
     async with client.stream("GET", "/api/v1/sessions/a/stream") as response:
@@ -181,20 +181,20 @@ async def test_a_session_is_followed_from_run_to_run(client: httpx2.AsyncClient)
 
 
 @pytest.mark.parametrize("last", ["x", "a/b", "-1", "1.5", "９", "9" * 30])
-async def test_an_id_that_is_none_of_ours_is_refused(client: httpx2.AsyncClient, last: str) -> None:
+async def test_an_invalid_last_event_id_is_refused(client: httpx2.AsyncClient, last: str) -> None:
     await client.post("/api/v1/runs", json={"input": "one", "session_id": "a"})
     answer = await client.get("/api/v1/runs/a:1/events", headers={"Last-Event-ID": last.encode()})
     assert (answer.status_code, answer.json()["code"]) == (422, "request.invalid")
 
 
 @pytest.mark.parametrize("run", ["a:2", "b:1", "a:x", "a", "a:0", ":1"])
-async def test_a_run_that_does_not_exist_is_not_found(client: httpx2.AsyncClient, run: str) -> None:
+async def test_an_unknown_run_is_not_found(client: httpx2.AsyncClient, run: str) -> None:
     await client.post("/api/v1/runs", json={"input": "one", "session_id": "a"})
     for url in (f"/api/v1/runs/{run}", f"/api/v1/runs/{run}/events"):
         assert (await client.get(url)).status_code in (404, 422)
 
 
-async def test_a_second_message_while_a_run_is_under_way_is_refused_or_waits(
+async def test_a_second_message_during_a_run_is_refused_or_waits(
     client: httpx2.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -210,7 +210,7 @@ async def test_a_second_message_while_a_run_is_under_way_is_refused_or_waits(
     assert (await waits).json()["output"] == "you said: two"
 
 
-async def test_too_many_streams_are_refused_and_a_stream_says_that_it_is_alive(
+async def test_too_many_streams_are_refused_and_streams_send_heartbeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
@@ -233,7 +233,7 @@ async def test_too_many_streams_are_refused_and_a_stream_says_that_it_is_alive(
         assert (await watched(client, "a:1"))[-1].event == "end"
 
 
-async def test_runs_beyond_what_one_server_does_at_once_wait_for_a_worker(
+async def test_runs_beyond_the_servers_capacity_wait_for_a_worker(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -249,7 +249,7 @@ async def test_runs_beyond_what_one_server_does_at_once_wait_for_a_worker(
     ]
 
 
-async def test_a_run_is_shown_in_the_format_of_ag_ui(client: httpx2.AsyncClient) -> None:
+async def test_a_run_can_be_streamed_in_the_agui_format(client: httpx2.AsyncClient) -> None:
     await started(client, "hello", session_id="a")
     url = "/api/v1/runs/a:1/events?format=agui"
     async with client.stream("GET", url) as response:
@@ -258,7 +258,7 @@ async def test_a_run_is_shown_in_the_format_of_ag_ui(client: httpx2.AsyncClient)
     assert "TEXT_MESSAGE_CONTENT" in kinds
 
 
-async def test_a_stream_with_children_marks_what_called_agents_do(tmp_path: Path) -> None:
+async def test_a_stream_with_children_marks_events_of_agent_tools(tmp_path: Path) -> None:
     till = Agent("till", model=ScriptedModel([say("5 yen")]))
     office = Agent(
         "office",

@@ -53,7 +53,7 @@ def gone(pids: set[int]) -> Callable[[], bool]:
     return lambda: not any(psutil.pid_exists(pid) for pid in pids)
 
 
-async def test_a_killed_process_is_replaced_and_the_others_serve_meanwhile(tmp_path: Path) -> None:
+async def test_a_killed_process_is_replaced_while_the_others_serve(tmp_path: Path) -> None:
     with served(tmp_path) as (parent, url):
         before = children(parent)
         assert len(before) == 2
@@ -78,7 +78,7 @@ async def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None
         await until(gone(before), "they have ended")
 
 
-def test_what_cannot_be_shared_is_refused(tmp_path: Path) -> None:
+def test_options_that_processes_cannot_share_are_refused(tmp_path: Path) -> None:
     for options in (["--store", "memory:"], ["--reload"]):
         refused = forked.run(
             [sys.executable, "-m", "ekiden.cli", "serve", "--processes", "2", *options],

@@ -48,7 +48,7 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("first", [b"", b"GET", GET])
-async def test_a_head_that_does_not_come_is_not_waited_for(app: FastAPI, first: bytes) -> None:
+async def test_a_connection_without_a_request_head_is_closed(app: FastAPI, first: bytes) -> None:
     async with _served(app) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(first)
@@ -57,7 +57,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(app: FastAPI, first: 
         writer.close()
 
 
-async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
+async def test_a_slowly_dripping_request_head_is_closed(app: FastAPI) -> None:
     async with _served(app) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
@@ -80,7 +80,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
 
 
 @pytest.mark.slow
-async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: FastAPI) -> None:
+async def test_a_second_request_head_has_the_same_time_limit(app: FastAPI) -> None:
     async with _served(app, head_s=ENOUGH_S) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):
@@ -93,7 +93,7 @@ async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: F
 
 
 @pytest.mark.slow
-async def test_what_was_asked_in_time_may_take_long(app: FastAPI) -> None:
+async def test_a_complete_request_may_be_answered_slowly(app: FastAPI) -> None:
     async with (
         _served(app, head_s=ENOUGH_S) as port,
         asyncio.timeout(60),
@@ -103,7 +103,7 @@ async def test_what_was_asked_in_time_may_take_long(app: FastAPI) -> None:
         assert kinds == ["subscribed", *["heartbeat"] * 4]
 
 
-async def test_one_connection_too_many_is_told_so_and_closed(app: FastAPI) -> None:
+async def test_a_connection_beyond_the_limit_gets_503_and_is_closed(app: FastAPI) -> None:
     async with _served(app, most=1, head_s=60) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(GET + b"\r\n")
@@ -117,7 +117,7 @@ async def test_one_connection_too_many_is_told_so_and_closed(app: FastAPI) -> No
         writer.close()
 
 
-def test_there_are_fewer_connections_than_open_files() -> None:
+def test_the_connection_limit_is_below_the_open_file_limit() -> None:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -127,7 +127,7 @@ def test_there_are_fewer_connections_than_open_files() -> None:
 
 
 @pytest.mark.parametrize("line", [b"X-Long: ", b"X-Many: 1\r\n"])
-async def test_a_head_without_end_is_refused(app: FastAPI, line: bytes) -> None:
+async def test_an_endless_request_head_is_refused(app: FastAPI, line: bytes) -> None:
     async with _served(app, head_s=60) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(GET + line * (70_000 // len(line)))
@@ -141,7 +141,9 @@ async def test_a_head_without_end_is_refused(app: FastAPI, line: bytes) -> None:
 @pytest.mark.parametrize(
     "request_", [b"GET /" + b"x" * 66_000 + b" HTTP/1.1\r\n\r\n", b"\xff\r\n\r\n"]
 )
-async def test_what_is_no_request_is_a_problem_with_a_code(app: FastAPI, request_: bytes) -> None:
+async def test_bytes_that_are_not_http_are_a_problem_with_a_code(
+    app: FastAPI, request_: bytes
+) -> None:
     async with _served(app, head_s=60) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request_)

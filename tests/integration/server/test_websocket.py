@@ -62,7 +62,7 @@ async def send(socket: ClientConnection, **message: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_a_subscription_that_is_done_takes_no_room(place: Place) -> None:
+async def test_a_finished_subscription_frees_its_place(place: Place) -> None:
     async with place.connect() as socket:
         for number in range(MOST_SUBSCRIPTIONS + 2):
             wanted = {"type": "subscribe", "id": str(number), "after": "", "follow": False}
@@ -80,7 +80,7 @@ async def until_done(socket: ClientConnection) -> list[dict[str, Any]]:
             return found
 
 
-async def test_a_session_is_shown_to_who_subscribed_to_it(place: Place) -> None:
+async def test_a_subscription_receives_events_of_its_session_only(place: Place) -> None:
     async with place.connect() as socket:
         assert (await send(socket, type="subscribe", id="one", sessions=["a"]))["type"] == (
             "subscribed"
@@ -93,7 +93,7 @@ async def test_a_session_is_shown_to_who_subscribed_to_it(place: Place) -> None:
     assert {each["data"]["session_id"] for each in found} == {"a"}
 
 
-async def test_it_goes_on_after_the_last_id_without_gap_or_repeat(place: Place) -> None:
+async def test_a_subscription_resumes_after_the_last_id_without_gap_or_repeat(place: Place) -> None:
     async with place.connect("?sessions=a") as socket:
         await told(socket)
         await place.say("one", "a")
@@ -109,7 +109,7 @@ async def test_it_goes_on_after_the_last_id_without_gap_or_repeat(place: Place) 
         assert seen == list(range(1, len(seen) + 1))
 
 
-async def test_an_agents_events_are_those_it_is_part_of(place: Place) -> None:
+async def test_a_subscription_by_agent_receives_the_agents_events(place: Place) -> None:
     async with place.connect("?agents=desk&types=handoff") as socket:
         await told(socket)
         await place.say("hello", "a")
@@ -118,7 +118,7 @@ async def test_an_agents_events_are_those_it_is_part_of(place: Place) -> None:
     assert event["data"]["details"]["to"] == "desk"
 
 
-async def test_a_new_question_is_pushed_as_it_is_specified(place: Place) -> None:
+async def test_a_new_inbox_item_is_pushed_in_the_specified_form(place: Place) -> None:
     async with place.connect("?inbox=true") as socket:
         await told(socket)
         run = await place.say("please refund it", "a")
@@ -150,9 +150,7 @@ async def test_a_new_question_is_pushed_as_it_is_specified(place: Place) -> None
         "[" * 5000,
     ],
 )
-async def test_what_cannot_be_meant_is_told_and_the_connection_stays(
-    place: Place, message: str
-) -> None:
+async def test_an_invalid_message_is_answered_with_an_error(place: Place, message: str) -> None:
     async with place.connect() as socket:
         await socket.send(message)
         answer = await told(socket)
@@ -161,7 +159,7 @@ async def test_what_cannot_be_meant_is_told_and_the_connection_stays(
         assert (await send(socket, type="ping"))["type"] == "pong"
 
 
-async def test_a_subscription_that_cannot_be_is_named(place: Place) -> None:
+async def test_an_invalid_subscription_is_refused_by_its_id(place: Place) -> None:
     async with place.connect() as socket:
         answer = await send(socket, type="subscribe", id="mine", after="no place at all")
         assert answer["type"] == "error"
@@ -169,7 +167,7 @@ async def test_a_subscription_that_cannot_be_is_named(place: Place) -> None:
         assert (await send(socket, type="subscribe", id="mine"))["type"] == "subscribed"
 
 
-async def test_too_many_mistakes_end_it(place: Place) -> None:
+async def test_too_many_invalid_messages_close_the_connection(place: Place) -> None:
     async with place.connect() as socket:
         for _ in range(20):
             await socket.send("nope")
@@ -180,7 +178,7 @@ async def test_too_many_mistakes_end_it(place: Place) -> None:
     assert closed.value.rcvd.code == 1008
 
 
-async def test_subscriptions_come_and_go(place: Place) -> None:
+async def test_subscriptions_can_be_replaced_and_removed(place: Place) -> None:
     async with place.connect() as socket:
         await send(socket, type="subscribe", id="x", sessions=["a"])
         again = await send(socket, type="subscribe", id="x")
@@ -192,12 +190,12 @@ async def test_subscriptions_come_and_go(place: Place) -> None:
         assert (await send(socket, type="subscribe", id="64"))["type"] == "error"
 
 
-async def test_a_silent_connection_says_that_it_is_alive(place: Place) -> None:
+async def test_a_silent_connection_sends_heartbeats(place: Place) -> None:
     async with place.connect() as socket:
         assert json.loads(await socket.recv()) == {"type": "heartbeat"}
 
 
-async def test_when_the_server_stops_it_says_so_and_where_to_go_on(place: Place) -> None:
+async def test_a_stopping_server_closes_with_restart_and_the_position(place: Place) -> None:
     async with place.connect("?sessions=a") as socket:
         await told(socket)
         await place.app.state.service.end_streams()
@@ -219,7 +217,7 @@ class OnlyRuns:
 
 
 @pytest.mark.parametrize(("gate", "status"), [(Refusing(), 401), (OnlyRuns(), 403)])
-async def test_who_may_not_read_is_refused_before_the_connection_is_accepted(
+async def test_a_websocket_without_the_read_scope_is_refused_before_it_is_accepted(
     tmp_path: Path, gate: Any, status: int
 ) -> None:
     assert LOCAL.may("read")

@@ -77,7 +77,7 @@ async def test_titles_and_messages_are_found_in_any_language(store: Store) -> No
     assert await index_sessions(store) == 0
 
 
-async def test_one_user_never_finds_what_another_said(store: Store) -> None:
+async def test_a_search_never_finds_another_users_messages(store: Store) -> None:
     await talk(store, "hers", "the secret recipe", user_id="ada")
     await talk(store, "his", "the secret garden", user_id="bob")
     await talk(store, "nobodys", "the secret door")
@@ -93,7 +93,7 @@ async def test_one_user_never_finds_what_another_said(store: Store) -> None:
         await search_sessions(store, "secret", limit=0)
 
 
-async def test_an_id_that_passed_to_another_user_shows_the_first_one_nothing(store: Store) -> None:
+async def test_a_reused_session_id_does_not_expose_the_previous_users_text(store: Store) -> None:
     await talk(store, "s", "the old secret", user_id="ada")
     assert await search_sessions(store, "secret", user_id="ada")
     await store.delete("s")  # Behind the index's back.
@@ -104,7 +104,7 @@ async def test_an_id_that_passed_to_another_user_shows_the_first_one_nothing(sto
     assert not any("old" in text for text in texts)
 
 
-async def test_what_is_deleted_leaves_no_text_behind(store: Store) -> None:
+async def test_deleting_a_session_removes_its_text_from_the_index(store: Store) -> None:
     await talk(store, "s", "the secret recipe", user_id="ada", title="secret")
     await talk(store, "s2", "the secret recipe", user_id="ada")
     await search_sessions(store, "secret")
@@ -115,7 +115,7 @@ async def test_what_is_deleted_leaves_no_text_behind(store: Store) -> None:
         assert not await store.search_text(space, "secret")
 
 
-async def test_a_session_that_is_busy_after_all_is_still_found(store: Store) -> None:
+async def test_a_session_whose_deletion_was_refused_is_still_found(store: Store) -> None:
     await talk(store, "s", "the secret recipe", user_id="ada", title="secret")
     found = places(await search_sessions(store, "secret"))
     await store.claim("s", owner="somebody", lease_s=30)
@@ -127,7 +127,7 @@ async def test_a_session_that_is_busy_after_all_is_still_found(store: Store) -> 
     assert places(await search_sessions(store, "secret", user_id="ada")) == found
 
 
-async def test_what_was_taken_back_is_not_found(store: Store) -> None:
+async def test_rewound_messages_are_not_found(store: Store) -> None:
     await talk(store, "s", "tea please", "no, coffee")
     assert await search_sessions(store, "coffee")
     await rewind_session(store, "s", to_seq=4)
@@ -135,7 +135,7 @@ async def test_what_was_taken_back_is_not_found(store: Store) -> None:
     assert await search_sessions(store, "tea")
 
 
-async def test_hits_that_do_not_stand_do_not_crowd_out_those_that_do(store: Store) -> None:
+async def test_outdated_hits_do_not_displace_valid_hits(store: Store) -> None:
     await talk(store, "s", "hello")
     seq = (await store.get("s")).seq
     await talk(store, "s", *["apple"] * 6)
@@ -147,7 +147,7 @@ async def test_hits_that_do_not_stand_do_not_crowd_out_those_that_do(store: Stor
 
 
 @pytest.mark.parametrize("user", ["a/b", "🍵", "阿福"])
-async def test_whatever_a_user_is_called_searches_work(user: str) -> None:
+async def test_search_works_for_any_user_id(user: str) -> None:
     store = MemoryStore()
     await talk(store, "fine", "tea please", user_id="ada")
     await talk(store, "odd", "tea please", user_id=user)
@@ -157,7 +157,7 @@ async def test_whatever_a_user_is_called_searches_work(user: str) -> None:
     assert not await store.find_entries(space_of(user))
 
 
-async def test_an_event_that_is_not_as_events_are_does_not_stop_the_index(
+async def test_an_unusual_event_does_not_stop_the_index(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     await talk(store, "fine", "tea please")
@@ -180,7 +180,7 @@ async def test_an_event_that_is_not_as_events_are_does_not_stop_the_index(
     }
 
 
-async def test_one_entry_that_the_store_refuses_does_not_stop_the_index(
+async def test_an_entry_refused_by_the_store_does_not_stop_the_index(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Picky(MemoryStore):
@@ -198,7 +198,7 @@ async def test_one_entry_that_the_store_refuses_does_not_stop_the_index(
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-async def test_what_is_deleted_while_it_is_indexed_leaves_no_text_behind(ahead: bool) -> None:
+async def test_deleting_a_session_while_it_is_indexed_leaves_no_text(ahead: bool) -> None:
     class Racing(MemoryStore):
         is_raced = False
 
@@ -218,7 +218,7 @@ async def test_what_is_deleted_while_it_is_indexed_leaves_no_text_behind(ahead: 
     assert bool(await search_sessions(store, "recipe", user_id="ada")) is ahead
 
 
-async def test_a_deletion_that_somebody_died_in_is_finished_by_the_next_search() -> None:
+async def test_an_interrupted_deletion_is_finished_by_the_next_search() -> None:
     class Dying(MemoryStore):
         dies = False
 
@@ -240,7 +240,7 @@ async def test_a_deletion_that_somebody_died_in_is_finished_by_the_next_search()
     assert not await store.list_documents("sessions.search.going")
 
 
-async def test_a_deletion_that_came_to_nothing_is_forgotten() -> None:
+async def test_a_deletion_that_never_happened_is_forgotten() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await talk(store, "s", "tea")
@@ -255,12 +255,12 @@ async def test_a_deletion_that_came_to_nothing_is_forgotten() -> None:
     assert not await store.list_documents("sessions.search.going")
 
 
-async def test_what_is_no_text_is_refused() -> None:
+async def test_a_query_that_is_not_text_is_refused() -> None:
     with pytest.raises(UserError, match="text"):
         await search_sessions(MemoryStore(), 5)  # type: ignore[arg-type]  # the fault under test
 
 
-def test_an_excerpt_is_what_stands_around_the_words() -> None:
+def test_an_excerpt_shows_the_text_around_the_words() -> None:
     text = f"{'a' * 300}\nthe refund\tis late {'b' * 300}"
     shown = excerpt(text, "late REFUND")
     assert shown.startswith("…")

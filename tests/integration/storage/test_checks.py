@@ -59,7 +59,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("content", ["nothing", "no tables"])
-def test_an_expected_store_that_is_empty_is_named(
+def test_an_empty_file_where_a_store_is_expected_is_reported(
     path: Path, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path.write_bytes(b"")
@@ -77,7 +77,7 @@ def test_an_expected_store_that_is_empty_is_named(
     assert content == "no tables" or path.read_bytes() == before
 
 
-async def test_a_store_that_is_to_be_made_may_begin_with_an_empty_file(tmp_path: Path) -> None:
+async def test_a_store_can_be_created_in_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "desk.db").touch()
     async with open_store(str(tmp_path / "desk.db")) as store:
         await store.create(NewSession(id="s", agent="a"))
@@ -85,14 +85,14 @@ async def test_a_store_that_is_to_be_made_may_begin_with_an_empty_file(tmp_path:
         assert (await store.get("s")).id == "s"
 
 
-async def test_an_empty_database_is_no_store(postgres_url: str) -> None:
+async def test_an_empty_database_is_not_a_store(postgres_url: str) -> None:
     with pytest.raises(StoreEmpty, match="no tables"):
         await open_store(postgres_url, create=False).open()
     async with open_store(postgres_url), open_store(postgres_url, create=False) as store:
         assert (await store.info())["sessions"] == 0
 
 
-async def test_a_database_that_can_only_be_read_is_read(postgres_url: str) -> None:
+async def test_a_read_only_database_can_be_read(postgres_url: str) -> None:
     async with open_store(postgres_url) as store:
         await store.create(NewSession(id="s", agent="a"))
     async with open_store(f"{postgres_url}&default_transaction_read_only=on") as store:
@@ -104,7 +104,7 @@ async def test_a_database_that_can_only_be_read_is_read(postgres_url: str) -> No
             await store.create(NewSession(id="t", agent="a"))
 
 
-def test_doctor_finds_a_damaged_page_and_says_what_it_did_not_check(
+def test_doctor_finds_a_damaged_page_and_names_skipped_checks(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", "--store", str(path), "--json"]) == 0
@@ -122,7 +122,7 @@ def test_doctor_finds_a_damaged_page_and_says_what_it_did_not_check(
 
 
 @pytest.mark.parametrize("what", ["sessions SET variables", "events SET items"])
-def test_bytes_that_are_no_text_are_found_and_named(
+def test_invalid_utf_8_is_found_and_named(
     path: Path, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = "id = 's59'" if what.startswith("sessions") else "id = 60"
@@ -138,7 +138,7 @@ def test_bytes_that_are_no_text_are_found_and_named(
     assert any("cannot be read" in fault for fault in tenant["faults"])
 
 
-async def test_a_write_over_a_row_that_cannot_be_read_names_the_damage(path: Path) -> None:
+async def test_a_write_over_an_unreadable_row_reports_the_damage(path: Path) -> None:
     _query(path, "UPDATE sessions SET cursor = '{' WHERE id = 's59'")
     async with SqliteStore(path) as store:
         with pytest.raises(StoreDamaged, match="store verify"):
@@ -146,7 +146,7 @@ async def test_a_write_over_a_row_that_cannot_be_read_names_the_damage(path: Pat
         assert (await store.get("s58")).id == "s58"
 
 
-def test_a_verification_says_what_it_is_about(
+def test_a_verification_names_what_it_checked(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "verify", "--store", str(path)]) == 0
@@ -162,7 +162,7 @@ def test_a_verification_says_what_it_is_about(
     assert "pages, rows and indexes of the file" in tenant["checked"]
 
 
-async def test_a_write_that_waits_in_vain_names_who_has_the_lock(tmp_path: Path) -> None:
+async def test_a_write_blocked_by_a_lock_names_the_holder(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "desk.db", busy_s=0.01) as store:
         holder = await asyncio.create_subprocess_exec(
             sys.executable, "-c", HOLD, store.url, stdin=PIPE, stdout=PIPE
@@ -181,7 +181,7 @@ async def test_a_write_that_waits_in_vain_names_who_has_the_lock(tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "cut"])
-async def test_a_file_that_is_gone_takes_no_writes(tmp_path: Path, how: str) -> None:
+async def test_a_removed_or_replaced_file_refuses_writes(tmp_path: Path, how: str) -> None:
     path = tmp_path / "desk.db"
     async with SqliteStore(path) as store:
         await store.check_writable()
@@ -196,7 +196,7 @@ async def test_a_file_that_is_gone_takes_no_writes(tmp_path: Path, how: str) -> 
 
 
 @pytest.mark.parametrize("folder_mode", [0o755, 0o555])
-def test_a_store_that_nobody_may_write_to_can_be_read(
+def test_a_read_only_store_can_be_read(
     path: Path, folder_mode: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path.chmod(0o444)
@@ -211,7 +211,7 @@ def test_a_store_that_nobody_may_write_to_can_be_read(
     assert [each.name for each in path.parent.iterdir()] == ["desk.db"]
 
 
-async def test_a_reader_without_rights_sees_what_a_writer_stores(tmp_path: Path) -> None:
+async def test_a_reader_without_write_permission_sees_new_writes(tmp_path: Path) -> None:
     path = tmp_path / "desk.db"
     async with SqliteStore(path) as writer:
         await writer.create(NewSession(id="s1", agent="a"))

@@ -46,7 +46,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return open_store(request.getfixturevalue("postgres_url"))
 
 
-async def test_a_session_of_a_dead_process_is_free_and_its_late_commit_is_refused(
+async def test_a_session_of_a_dead_process_is_free_and_refuses_its_late_commit(
     store: Store, process: subprocess.Popen[str]
 ) -> None:
     owner = name_of(process)
@@ -90,7 +90,7 @@ async def test_a_session_of_a_dead_process_can_be_deleted(
         assert not (await store.list(SessionFilter())).sessions
 
 
-def test_only_a_process_of_this_machine_that_ended_is_known_to_be_dead(
+def test_only_an_ended_process_of_this_machine_is_known_to_be_dead(
     process: subprocess.Popen[str],
 ) -> None:
     name = name_of(process)

@@ -26,7 +26,7 @@ INDEXED = [
 ]
 
 
-def test_the_indexes_are_of_the_audited_types() -> None:
+def test_the_event_indexes_cover_exactly_the_audited_types() -> None:
     sql = open_store.shipped()[0].sql
     assert set(map(int, re.findall(r"type = (\d+)", sql))) == set(map(stored_type, AUDITED))
     assert set(re.findall(r"type = '(\w+)'", sql)) == AUDITED
@@ -80,7 +80,7 @@ async def test_events_of_other_types_are_not_in_the_index_of_sqlite(tmp_path: Pa
     assert indexed == [(len(AUDITED),)]
 
 
-async def test_an_event_whose_type_stands_there_by_name_is_found(tmp_path: Path) -> None:
+async def test_an_event_with_its_type_stored_as_text_is_found(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path) as store:
         claim = await claimed(store)

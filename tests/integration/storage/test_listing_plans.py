@@ -63,7 +63,7 @@ async def traced() -> AsyncIterator[list[tuple[str, Any]]]:
     apsw.connection_hooks.remove(begin)
 
 
-async def test_no_filter_makes_sqlite_go_through_all_sessions(
+async def test_every_session_filter_uses_an_index_in_sqlite(
     tmp_path: Path, traced: list[tuple[str, Any]]
 ) -> None:
     numbers = "(with recursive n (n) as (select 1 union all select n + 1 from n where n < 310)"
@@ -94,7 +94,7 @@ async def test_no_filter_makes_sqlite_go_through_all_sessions(
     db.close()
 
 
-async def test_no_filter_makes_postgres_go_through_all_sessions(
+async def test_every_session_filter_uses_an_index_in_postgres(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, tuple[Any, ...]]] = []
@@ -128,7 +128,7 @@ async def test_no_filter_makes_postgres_go_through_all_sessions(
                 assert not any("Filter:" in row[0] for row in rows), rows
 
 
-async def test_counting_ends_with_as_many_as_can_be_counted_quickly(tmp_path: Path) -> None:
+async def test_large_counts_are_estimated(tmp_path: Path) -> None:
     path = tmp_path / "desk.db"
     steps: list[int] = []
     async with SqliteStore(path) as store:
@@ -158,7 +158,7 @@ async def test_counting_ends_with_as_many_as_can_be_counted_quickly(tmp_path: Pa
         assert (await store.info())["events"] == pytest.approx(45_000, rel=0.25)
 
 
-async def test_postgres_estimates_what_is_too_much_to_count(postgres_url: str) -> None:
+async def test_postgres_estimates_large_counts(postgres_url: str) -> None:
     async with PostgresStore(postgres_url) as store:
         connection = await connect(postgres_url)
         try:

@@ -60,7 +60,7 @@ async def warmed_up(far: PostgresStore, near: PostgresStore, proxy: Proxy) -> in
     return proxy.requests - before
 
 
-async def test_a_batch_is_stored_once_whichever_answer_is_lost(
+async def test_a_batch_is_stored_once_although_any_answer_is_lost(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
     answers = await warmed_up(far, near, proxy)
@@ -73,7 +73,7 @@ async def test_a_batch_is_stored_once_whichever_answer_is_lost(
     await check(near, 3 + 2 * answers)
 
 
-async def test_the_second_copy_waits_for_the_first(
+async def test_a_repeated_batch_waits_for_the_first_attempt(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
 ) -> None:
     """The request to commit is on its way when its sender believes the connection to be lost."""
@@ -87,7 +87,7 @@ async def test_the_second_copy_waits_for_the_first(
     await check(near, 4)
 
 
-async def test_a_batch_without_result_is_stored_once(
+async def test_a_batch_without_results_is_stored_once(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
     write = DocumentWrite(collection="c", key="k", body=1)
@@ -102,7 +102,7 @@ async def test_a_batch_without_result_is_stored_once(
     assert document.version == 3
 
 
-async def test_a_database_that_stays_away_leaves_the_answer_open(
+async def test_an_unreachable_database_leaves_the_outcome_unknown(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "SETTLE_S", 0.05)
@@ -115,13 +115,15 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
     await check(near, 1)
 
 
-async def test_a_database_that_was_never_there_leaves_no_doubt(unused_tcp_port: int) -> None:
+async def test_a_database_that_was_never_reached_is_reported_as_unreachable(
+    unused_tcp_port: int,
+) -> None:
     store = PostgresStore(f"postgresql://me@127.0.0.1:{unused_tcp_port}/relay")
     with pytest.raises(StoreUnavailable, match="cannot reach"):
         await store.write(Batch(wakes=["s"]))
 
 
-async def test_tokens_are_not_kept_for_ever(
+async def test_old_write_tokens_are_removed(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     for _ in range(3):

@@ -30,7 +30,7 @@ async def listening(store: PostgresStore, url: str) -> list[int]:
                 return found
 
 
-async def test_a_change_wakes_those_who_wait_elsewhere(
+async def test_a_change_wakes_waiters_in_other_processes(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     async with PostgresStore(postgres_url) as other, asyncio.timeout(60):
@@ -41,7 +41,7 @@ async def test_a_change_wakes_those_who_wait_elsewhere(
         await asyncio.gather(*waiting)
 
 
-async def test_what_happened_just_before_the_end_is_still_told(
+async def test_a_change_just_before_closing_is_still_notified(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     async with asyncio.timeout(60):
@@ -52,7 +52,7 @@ async def test_what_happened_just_before_the_end_is_still_told(
         await waiting
 
 
-async def test_many_changes_make_few_notifications(
+async def test_many_changes_send_few_notifications(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     heard: list[str] = []
@@ -73,7 +73,7 @@ async def test_many_changes_make_few_notifications(
     await ear.close()
 
 
-async def test_a_listener_that_lost_its_connection_listens_again(
+async def test_a_listener_reconnects_after_a_lost_connection(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     before = await listening(postgres_store, postgres_url)
@@ -83,7 +83,7 @@ async def test_a_listener_that_lost_its_connection_listens_again(
 
 
 @pytest.mark.parametrize("timeout_s", [0.0, 0.05])
-async def test_without_a_server_waiting_just_takes_its_time(
+async def test_without_a_server_waiting_ends_at_its_timeout(
     unused_tcp_port: int, timeout_s: float
 ) -> None:
     store = PostgresStore(f"postgresql://me@127.0.0.1:{unused_tcp_port}/relay")
@@ -151,7 +151,7 @@ async def told_of(ears: list[Ear]) -> list[Ear]:
     return [ear for ear in ears if ear.told.is_set()]
 
 
-async def test_a_ready_session_wakes_one_of_those_who_serve_its_agent(
+async def test_a_ready_session_wakes_one_worker_of_its_agent(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     ears = [Ear(postgres_url, "a", "b") for _ in range(3)] + [Ear(postgres_url, "c")]
@@ -169,7 +169,7 @@ async def test_a_ready_session_wakes_one_of_those_who_serve_its_agent(
         assert await told_of(ears) == ears[3:]
 
 
-async def test_whoever_is_told_and_has_no_room_tells_another(
+async def test_a_woken_worker_without_capacity_wakes_another(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     full = [Ear(postgres_url, "a", has_room=False) for _ in range(3)]
@@ -187,7 +187,7 @@ async def test_whoever_is_told_and_has_no_room_tells_another(
         assert not any(ear.told.is_set() for ear in full)
 
 
-async def test_only_changes_that_one_waits_for_count(
+async def test_waiting_for_a_collection_ignores_other_changes(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     async with PostgresStore(postgres_url) as other, asyncio.timeout(60):
@@ -204,7 +204,7 @@ async def test_only_changes_that_one_waits_for_count(
         await about
 
 
-async def test_whoever_waits_looks_again_when_a_lease_runs_out(
+async def test_a_waiting_worker_checks_again_when_a_lease_expires(
     postgres_store: PostgresStore,
 ) -> None:
     store = postgres_store
@@ -215,7 +215,7 @@ async def test_whoever_waits_looks_again_when_a_lease_runs_out(
             await store.wait_for_ready(["a"], 600, has_room=lambda: True)
 
 
-async def test_who_waits_for_more_agents_leaves_no_connection_behind(postgres_url: str) -> None:
+async def test_waiting_for_other_agents_leaves_no_connection_open(postgres_url: str) -> None:
     listening = "select count(*) as many from pg_stat_activity where query ilike $1"
     store = PostgresStore(postgres_url)
     async with store:
@@ -238,7 +238,7 @@ def _listen(url: str) -> str:
     return f'listen "ekiden:{parse_address(url).schema}"%'
 
 
-async def test_a_session_that_was_not_taken_is_told_to_another(
+async def test_a_session_the_woken_worker_did_not_take_wakes_another(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     ears = [Ear(postgres_url, "a") for _ in range(2)]

@@ -60,7 +60,7 @@ async def test_a_commit_is_one_round_trip(far: PostgresStore, proxy: Proxy) -> N
     assert proxy.requests - before == 1
 
 
-async def test_a_commit_whose_process_was_terminated_is_done_again(
+async def test_a_commit_is_repeated_after_its_connection_was_terminated(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store)
@@ -115,7 +115,7 @@ async def test_a_message_of_a_commit_whose_answer_was_lost_is_put_once(
     assert await near.queue_depth("q") == 5
 
 
-async def test_all_that_goes_with_a_commit_is_done_once_whichever_answer_is_lost(
+async def test_all_parts_of_a_commit_are_stored_once_although_any_answer_is_lost(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
     claim = await claimed(far)
@@ -189,7 +189,7 @@ class TestTakenOverMeanwhile:
         proxy.gate.set()
         return committing
 
-    async def test_its_events_prove_that_it_was_stored(
+    async def test_after_a_takeover_stored_events_prove_the_commit(
         self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
     ) -> None:
         committing = await self.break_and_take_over(
@@ -198,7 +198,7 @@ class TestTakenOverMeanwhile:
         await committing
         assert await seqs(near) == [1, 2, 3]
 
-    async def test_the_events_of_another_do_not(
+    async def test_events_of_the_new_owner_do_not_prove_the_commit(
         self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
     ) -> None:
         committing = await self.break_and_take_over(
@@ -215,7 +215,7 @@ class TestTakenOverMeanwhile:
         await proxy.deliver()
         assert [event.at_us for event in await near.events("s")] == [1, 2]
 
-    async def test_without_events_nobody_knows_and_it_says_so(
+    async def test_without_events_the_outcome_after_a_takeover_is_unknown(
         self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
     ) -> None:
         committing = await self.break_and_take_over(
@@ -231,7 +231,7 @@ class TestTakenOverMeanwhile:
             await committing
 
 
-async def test_a_lease_that_ended_while_the_connection_was_down_is_lost(
+async def test_a_lease_that_expired_during_an_outage_is_reported_as_lost(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
 ) -> None:
     claim = await claimed(far)
@@ -248,7 +248,7 @@ async def test_a_lease_that_ended_while_the_connection_was_down_is_lost(
     assert await seqs(near) == [1]
 
 
-async def test_a_database_that_stays_away_leaves_the_answer_open(
+async def test_an_unreachable_database_leaves_the_outcome_unknown(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "SETTLE_S", 0.05)
@@ -261,7 +261,7 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
     assert await seqs(near) == [1, 2]
 
 
-async def test_a_store_that_is_closed_before_the_answer_leaves_it_open(
+async def test_closing_the_store_before_the_answer_leaves_the_outcome_unknown(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "SETTLE_S", 3600.0)
@@ -278,7 +278,7 @@ async def test_a_store_that_is_closed_before_the_answer_leaves_it_open(
     assert await seqs(near) == [1, 2]
 
 
-async def test_many_commits_go_on_while_their_connections_are_terminated(
+async def test_concurrent_commits_survive_terminated_connections(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     names = [f"s{number}" for number in range(6)]
@@ -304,7 +304,7 @@ async def test_many_commits_go_on_while_their_connections_are_terminated(
         assert await postgres_store.queue_depth(name) == 5
 
 
-async def test_a_claim_may_be_used_through_another_handle(
+async def test_a_claim_can_be_used_through_another_connection(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store)
@@ -338,7 +338,7 @@ asyncio.run(main(sys.argv[1]))
     ("point", "stored"),
     [("store.postgres.before_commit", []), ("store.postgres.after_commit", [1])],
 )
-async def test_a_process_killed_beside_its_commit_stored_all_or_nothing(
+async def test_a_process_killed_during_a_commit_stored_all_or_nothing(
     postgres_store: PostgresStore, postgres_url: str, point: str, stored: list[int]
 ) -> None:
     environment = os.environ | {

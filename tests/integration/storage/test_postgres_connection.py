@@ -54,7 +54,7 @@ async def test_a_database_that_does_not_exist_is_unavailable(postgres_server_url
         await store.open()
 
 
-async def test_a_stopped_server_is_unavailable_until_it_is_back(server: Server) -> None:
+async def test_a_stopped_server_is_unavailable_until_it_restarts(server: Server) -> None:
     async with PostgresStore(server.url) as store:
         await store.create(NewSession(id="s", agent="a"))
         await asyncio.to_thread(server.stop)
@@ -84,14 +84,14 @@ async def test_terminated_connections_are_replaced(
     assert [row.id for row in rows] == ["s0", "s1", "s2", "s3", "s4"]
 
 
-async def test_a_read_survives_the_loss_of_its_connection(far: PostgresStore, proxy: Proxy) -> None:
+async def test_a_read_is_repeated_after_a_lost_connection(far: PostgresStore, proxy: Proxy) -> None:
     await far.create(NewSession(id="s", agent="a"))
     proxy.strike("lose_answer")
     assert (await far.get("s")).id == "s"
     assert proxy.struck.is_set()
 
 
-async def test_a_write_that_lost_its_connection_is_not_repeated(
+async def test_a_write_without_a_key_is_not_repeated_after_a_lost_connection(
     far: PostgresStore, proxy: Proxy
 ) -> None:
     await far.put_messages([QueuePut(queue="q", body=1)])
@@ -101,7 +101,7 @@ async def test_a_write_that_lost_its_connection_is_not_repeated(
     assert await far.queue_depth("q") == 2
 
 
-async def test_a_server_without_room_is_unavailable(server: Server) -> None:
+async def test_a_server_without_free_connections_is_unavailable(server: Server) -> None:
     await execute(f"{server.url}&schema=public", "create role small login connection limit 1")
     await execute(f"{server.url}&schema=public", "grant create on database postgres to small")
     url = server.url.replace("postgres@", "small@") + "&schema=small"
@@ -111,14 +111,14 @@ async def test_a_server_without_room_is_unavailable(server: Server) -> None:
         assert await store.queue_depth("q") == 0
 
 
-async def test_a_database_that_cannot_hold_all_text_is_refused(server: Server) -> None:
+async def test_a_database_with_a_limited_encoding_is_refused(server: Server) -> None:
     create = "create database latin encoding 'LATIN1' locale 'C' template template0"
     await execute(f"{server.url}&schema=public", create)
     with pytest.raises(UserError, match="encoding LATIN1"):
         await PostgresStore(server.url.replace("/postgres?", "/latin?")).open()
 
 
-async def test_a_role_without_rights_is_told_so(server: Server) -> None:
+async def test_a_role_without_permissions_is_reported(server: Server) -> None:
     await execute(f"{server.url}&schema=public", "create role guest login")
     url = server.url.replace("postgres@", "guest@")
     with pytest.raises(UserError, match="permission denied"):
@@ -128,7 +128,7 @@ async def test_a_role_without_rights_is_told_so(server: Server) -> None:
             await PostgresStore(url, schema="old").open()
 
 
-async def test_a_deadlock_is_resolved_by_trying_again(
+async def test_a_database_deadlock_is_resolved_by_a_retry(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     first, second = (DocumentWrite(collection="c", key=key, body=1) for key in "ab")
@@ -155,14 +155,14 @@ async def test_a_deadlock_is_resolved_by_trying_again(
     assert versions == [2, 2]
 
 
-async def test_what_cannot_be_stored_is_the_callers_error(postgres_store: PostgresStore) -> None:
+async def test_an_invalid_value_is_a_user_error(postgres_store: PostgresStore) -> None:
     with pytest.raises(UserError, match="cannot be stored"):
         await postgres_store.put_messages([QueuePut(queue="q", body=1, priority=2**70)])
     with pytest.raises(UserError, match="cannot be stored"):
         await postgres_store.create(NewSession(id="".join(map(str, range(5000))), agent="a"))
 
 
-async def test_a_full_disk_is_unavailable() -> None:
+async def test_a_full_disk_is_reported_as_unavailable() -> None:
     error = translated(
         asyncpg.DiskFullError("could not extend file: No space left on device"),
         "postgresql://db/app",
@@ -204,7 +204,7 @@ async def test_awkward_names_are_stored_and_found(postgres_store: PostgresStore)
     assert (message.queue, message.owner) == (name, name)
 
 
-def test_the_driver_is_asked_for_when_it_is_missing() -> None:
+def test_a_missing_driver_is_reported_with_its_extra() -> None:
     program = (
         "import sys; sys.modules['asyncpg'] = None\n"
         "import inspect, ekiden\n"

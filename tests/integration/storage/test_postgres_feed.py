@@ -22,7 +22,7 @@ async def ids(store: PostgresStore, after: str | None = None) -> list[str]:
     return [each.event_id for each in (await store.feed(after=after)).events]
 
 
-async def test_an_event_that_becomes_visible_after_a_later_one_is_shown_first(
+async def test_an_event_that_commits_late_is_shown_in_its_order(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store, "quick")
@@ -39,7 +39,7 @@ async def test_an_event_that_becomes_visible_after_a_later_one_is_shown_first(
     assert await ids(postgres_store, end) == ["slow/1", "quick/1"]
 
 
-async def test_what_is_older_than_a_slow_writer_is_shown_meanwhile(
+async def test_events_before_a_slow_writer_are_shown_meanwhile(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store, "quick")
@@ -56,7 +56,7 @@ async def test_what_is_older_than_a_slow_writer_is_shown_meanwhile(
     assert await ids(postgres_store, page.next_cursor) == ["slow/1", "quick/2"]
 
 
-async def test_a_slow_writer_that_gives_up_holds_nothing_up(
+async def test_a_slow_writer_that_rolls_back_does_not_delay_the_feed(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store, "quick")
@@ -72,7 +72,7 @@ async def test_a_slow_writer_that_gives_up_holds_nothing_up(
 
 
 @pytest.mark.parametrize("kind", ["batch", "commit"])
-async def test_writers_are_known_before_they_come_to_their_events(
+async def test_writers_are_registered_before_they_write_events(
     postgres_store: PostgresStore, postgres_url: str, kind: str
 ) -> None:
     """They wait for the row of a session that they wake, and have their number by then."""
@@ -99,7 +99,7 @@ async def test_writers_are_known_before_they_come_to_their_events(
     "work",
     ["create temporary table other (n integer)", "select pg_current_xact_id() from events"],
 )
-async def test_those_who_write_no_events_do_not_hold_up_the_feed(
+async def test_transactions_without_events_do_not_delay_the_feed(
     postgres_store: PostgresStore, postgres_url: str, work: str
 ) -> None:
     claim = await claimed(postgres_store)
@@ -113,7 +113,7 @@ async def test_those_who_write_no_events_do_not_hold_up_the_feed(
     await rival.close()
 
 
-async def test_a_copy_in_a_new_server_shows_the_old_events_first(postgres_url: str) -> None:
+async def test_a_copy_on_a_new_server_shows_the_old_events_first(postgres_url: str) -> None:
     async with PostgresStore(postgres_url) as store:
         claim = await claimed(store, "b")
         await store.commit(claim, step(event(1, "b")))
@@ -134,7 +134,7 @@ async def test_a_copy_in_a_new_server_shows_the_old_events_first(postgres_url: s
     await asyncio.gather(*(store.close() for store in stores))
 
 
-async def test_the_feed_is_read_in_the_order_of_its_index(
+async def test_the_feed_is_read_in_index_order(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     await postgres_store.open()
@@ -161,9 +161,7 @@ async def test_an_invalid_cursor_of_the_feed_is_refused(
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_a_page_of_nothing_is_the_callers_error(
-    postgres_store: PostgresStore, limit: int
-) -> None:
+async def test_a_limit_below_one_is_refused(postgres_store: PostgresStore, limit: int) -> None:
     with pytest.raises(UserError, match="page"):
         await postgres_store.feed(limit=limit)
     with pytest.raises(UserError, match="page"):

@@ -55,7 +55,7 @@ async def transactions(url: str) -> int:
         return number
 
 
-async def test_many_sessions_share_transactions_and_each_has_its_own_events(
+async def test_many_sessions_share_transactions_and_keep_their_events(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     mine = await claims(postgres_store)
@@ -67,7 +67,7 @@ async def test_many_sessions_share_transactions_and_each_has_its_own_events(
         assert (await postgres_store.get(claim.session_id)).cursor == {"n": 2}
 
 
-async def test_one_that_lost_its_lease_is_told_and_the_others_are_stored(
+async def test_a_session_that_lost_its_lease_is_refused_and_the_others_are_stored(
     postgres_store: PostgresStore,
 ) -> None:
     mine = await claims(postgres_store)
@@ -82,7 +82,7 @@ async def test_one_that_lost_its_lease_is_told_and_the_others_are_stored(
     assert lengths == [0 if each is gone else 1 for each in mine]
 
 
-async def test_a_step_that_is_stored_already_undoes_no_other_commit(
+async def test_a_duplicate_step_refuses_no_other_commit(
     postgres_store: PostgresStore,
 ) -> None:
     mine = await claims(postgres_store)
@@ -101,7 +101,7 @@ async def test_a_step_that_is_stored_already_undoes_no_other_commit(
         assert await postgres_store.steps(claim.session_id) == {"paid": True}
 
 
-async def test_a_session_that_somebody_has_locked_holds_up_nobody_else(
+async def test_a_locked_session_does_not_delay_the_others(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     mine = await claims(postgres_store)
@@ -137,7 +137,7 @@ async def held_up(store: PostgresStore) -> AsyncIterator[Callable[..., asyncio.T
         give_back()
 
 
-async def test_an_old_claim_is_refused_though_the_new_one_of_its_session_is_stored_beside_it(
+async def test_an_old_claim_is_refused_beside_the_new_claim_of_its_session(
     postgres_store: PostgresStore,
 ) -> None:
     store = postgres_store
@@ -156,7 +156,7 @@ async def test_an_old_claim_is_refused_though_the_new_one_of_its_session_is_stor
     assert len(await store.events(old.session_id)) == 1
 
 
-async def test_all_commits_of_one_claim_that_are_acknowledged_are_stored(
+async def test_all_acknowledged_commits_of_one_claim_are_stored(
     postgres_store: PostgresStore,
 ) -> None:
     [claim] = await claims(postgres_store, 1)
@@ -169,7 +169,7 @@ async def test_all_commits_of_one_claim_that_are_acknowledged_are_stored(
     assert await postgres_store.steps("s0") == {f"k{number}": number for number in range(5)}
 
 
-async def test_of_several_with_the_same_number_one_is_stored_and_the_others_are_told(
+async def test_of_commits_with_one_event_number_one_is_stored(
     postgres_store: PostgresStore,
 ) -> None:
     [claim] = await claims(postgres_store, 1)
@@ -220,7 +220,7 @@ def varied(place: int, claim: Claim, *, release: bool, seen_wakes: int | None) -
 
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize("seen_wakes", [None, 0, 1])
-async def test_together_they_leave_what_each_would_leave_alone(
+async def test_grouped_commits_store_the_same_as_single_commits(
     postgres_store: PostgresStore, postgres_url: str, release: bool, seen_wakes: int | None
 ) -> None:
     store = postgres_store
@@ -248,7 +248,7 @@ async def test_together_they_leave_what_each_would_leave_alone(
     assert [len(rows) for rows in alone] == [10, 9, 13]
 
 
-async def test_sessions_that_somebody_has_locked_stop_no_gathering(
+async def test_locked_sessions_do_not_stop_the_commit_groups(
     postgres_store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "_LANE_TIMEOUT_S", 600.0)
@@ -269,7 +269,7 @@ async def test_sessions_that_somebody_has_locked_stop_no_gathering(
 
 
 @pytest.mark.parametrize("together", [False, True])
-async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
+async def test_a_silent_connection_delays_a_commit_and_locks_no_session(
     postgres_url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     for name in (
@@ -342,12 +342,12 @@ async def two_behind(broken: Broken, alone: Callable[[bool], Awaitable[bool]]) -
     return await asyncio.gather(*behind, return_exceptions=True)
 
 
-async def test_when_nobody_knows_what_became_of_it_all_are_told_so() -> None:
+async def test_an_unknown_outcome_is_reported_to_every_commit_of_the_group() -> None:
     results = await two_behind(Broken(ConnectionLost("cut")), never)
     assert [type(each) for each in results] == [ConnectionLost, ConnectionLost]
 
 
-async def test_when_nothing_was_stored_each_is_tried_alone_and_waits() -> None:
+async def test_after_a_failed_group_each_commit_is_tried_alone() -> None:
     waiting = []
 
     async def alone(waits: bool) -> bool:
@@ -358,12 +358,12 @@ async def test_when_nothing_was_stored_each_is_tried_alone_and_waits() -> None:
     assert waiting == [True, True]
 
 
-async def test_whoever_breaks_it_off_leaves_doubt_behind() -> None:
+async def test_an_interrupted_group_reports_an_unknown_outcome() -> None:
     results = await two_behind(Broken(RuntimeError("off")), never)
     assert [type(each) for each in results] == [ConnectionLost, ConnectionLost]
 
 
-async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
+async def test_a_group_without_an_answer_does_not_block_others_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "_LANE_TIMEOUT_S", 0.0)
@@ -383,7 +383,7 @@ async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
     assert commits._busy_lanes == 0
 
 
-def test_the_next_event_loop_begins_anew() -> None:
+def test_commit_groups_restart_in_the_next_event_loop() -> None:
     commits: Any = CommitGroups(Broken(RuntimeError()))  # type: ignore[arg-type]  # as above
     for _ in range(2):
         busy = Broken(RuntimeError())
@@ -396,7 +396,7 @@ def test_the_next_event_loop_begins_anew() -> None:
         asyncio.run(leave())
 
 
-async def test_a_call_from_another_loop_is_refused_and_harms_nobody_who_waits(
+async def test_a_call_from_another_event_loop_is_refused_without_side_effects(
     postgres_store: PostgresStore,
 ) -> None:
     mine = await claims(postgres_store, 3)
@@ -413,9 +413,7 @@ async def test_a_call_from_another_loop_is_refused_and_harms_nobody_who_waits(
 
 
 @pytest.mark.parametrize("size", [1, 3])
-async def test_connections_are_kept_and_never_more_than_allowed(
-    postgres_url: str, size: int
-) -> None:
+async def test_the_connection_pool_stays_within_its_size(postgres_url: str, size: int) -> None:
     async with PostgresStore(postgres_url, max_size=size) as store:
         await asyncio.gather(*(store.create(NewSession(id=f"s{n}", agent="a")) for n in range(20)))
         sql = "select count(*) from pg_stat_activity where application_name = $1"
@@ -424,7 +422,7 @@ async def test_connections_are_kept_and_never_more_than_allowed(
             assert await other.fetchval(sql, name) <= size
 
 
-async def test_a_connection_that_nobody_needed_is_closed(
+async def test_an_unused_connection_is_closed(
     postgres_store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.gather(*(postgres_store.queue_depth("q") for _ in range(4)))
@@ -439,7 +437,7 @@ async def test_a_connection_that_nobody_needed_is_closed(
     assert await postgres_store.queue_depth("q") == 0
 
 
-async def test_a_connection_that_is_too_old_is_not_handed_out(
+async def test_an_old_connection_is_not_reused(
     postgres_store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await postgres_store.queue_depth("q")

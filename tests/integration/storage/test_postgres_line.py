@@ -60,15 +60,15 @@ def _rows(plan: dict[str, Any]) -> int:
     return looked_at + sum(map(_rows, plan.get("Plans", ())))
 
 
-async def test_whoever_has_nothing_to_do_reads_nothing(busy: PostgresStore) -> None:
+async def test_claiming_for_agents_without_sessions_reads_no_rows(busy: PostgresStore) -> None:
     assert await rows_read(busy, ["nobody", "nobody else"]) == 0
 
 
-async def test_whoever_has_much_to_do_reads_little(busy: PostgresStore) -> None:
+async def test_claiming_for_many_agents_reads_few_rows(busy: PostgresStore) -> None:
     assert await rows_read(busy, [f"a{number}" for number in range(50)]) < 10
 
 
-async def test_whoever_takes_the_next_one_reads_none_that_somebody_has(
+async def test_claiming_reads_no_rows_of_claimed_sessions(
     busy: PostgresStore, postgres_url: str
 ) -> None:
     agents = [f"a{number}" for number in range(50)]
@@ -82,7 +82,7 @@ async def test_whoever_takes_the_next_one_reads_none_that_somebody_has(
     assert await rows_read(busy, agents) <= 1, "the lease that runs out next"
 
 
-async def test_of_those_whose_lease_may_be_over_each_is_looked_at(
+async def test_each_session_with_a_possibly_expired_lease_is_checked(
     busy: PostgresStore, postgres_url: str
 ) -> None:
     await execute(postgres_url, HOLD, READY)
@@ -114,7 +114,7 @@ async def back(url: str, seconds: float) -> None:
         await execute(url, change, seconds)
 
 
-async def test_a_commit_or_renewal_seldom_changes_what_is_in_an_index(
+async def test_a_commit_or_renewal_rarely_changes_an_index(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     store = postgres_store
@@ -138,7 +138,7 @@ where id = 's' returning id"""
 """As a process of format 5 has it."""
 
 
-async def test_what_a_process_of_the_format_before_has_is_taken_when_its_lease_ends(
+async def test_a_session_of_a_process_of_the_previous_format_is_taken_after_its_lease(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     store = postgres_store
@@ -164,7 +164,7 @@ async def held(store: PostgresStore) -> int:
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_whoever_no_longer_wants_a_session_leaves_none_claimed(
+async def test_a_cancelled_claim_next_leaves_no_session_claimed(
     busy: PostgresStore, turns: int
 ) -> None:
     wanting = [
@@ -180,7 +180,7 @@ async def test_whoever_no_longer_wants_a_session_leaves_none_claimed(
     assert await held(busy) == 2
 
 
-async def test_whoever_is_cancelled_with_a_session_in_hand_lets_go_of_it(
+async def test_a_claim_next_cancelled_after_claiming_releases_the_session(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = busy._claim_queue._release
@@ -196,7 +196,7 @@ async def test_whoever_is_cancelled_with_a_session_in_hand_lets_go_of_it(
     assert await held(busy) == 0
 
 
-async def test_all_who_ask_together_are_told_what_went_wrong(
+async def test_all_concurrent_claim_next_calls_get_the_error(
     busy: PostgresStore, postgres_url: str
 ) -> None:
     await execute(postgres_url, "alter table sessions rename to elsewhere")
@@ -207,7 +207,7 @@ async def test_all_who_ask_together_are_told_what_went_wrong(
     assert await busy.claim_next(owner="me", lease_s=30) is not None
 
 
-async def test_many_who_take_at_once_take_each_session_once(busy: PostgresStore) -> None:
+async def test_concurrent_claim_next_calls_claim_each_session_once(busy: PostgresStore) -> None:
     agents = [f"a{number}" for number in range(50)]
 
     async def take(owner: str) -> list[str]:

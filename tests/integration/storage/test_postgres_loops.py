@@ -13,7 +13,7 @@ from ekiden.storage.postgres import PostgresStore
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_store_follows_its_program_from_loop_to_loop(postgres_url: str) -> None:
+async def test_a_store_works_in_consecutive_event_loops(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
 
     def successive_runs() -> None:
@@ -27,7 +27,7 @@ async def test_a_store_follows_its_program_from_loop_to_loop(postgres_url: str) 
     await asyncio.to_thread(successive_runs)
 
 
-async def test_two_loops_at_once_are_refused(postgres_store: PostgresStore) -> None:
+async def test_a_store_refuses_two_event_loops_at_once(postgres_store: PostgresStore) -> None:
     caught: list[Exception] = []
 
     def other_thread() -> None:

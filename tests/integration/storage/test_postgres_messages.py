@@ -35,7 +35,7 @@ async def only(store: PostgresStore) -> StoredMessage:
 
 
 @pytest.mark.parametrize("bound", [None, 2])
-async def test_a_message_whose_answer_was_lost_is_put_once_and_is_new(
+async def test_a_message_whose_answer_was_lost_is_put_once_and_reported_as_new(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, bound: int | None
 ) -> None:
     await far.put_messages([message("warm", bound=bound)])
@@ -52,7 +52,7 @@ async def test_a_message_whose_answer_was_lost_is_put_once_and_is_new(
     assert await near.queue_depth("q") == 2
 
 
-async def test_messages_of_which_one_has_no_key_are_not_put_again(
+async def test_messages_with_a_missing_key_are_not_put_again(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
     await far.put_messages([message("a")])
@@ -62,7 +62,7 @@ async def test_messages_of_which_one_has_no_key_are_not_put_again(
     assert await near.queue_depth("q") == 3
 
 
-async def test_a_database_that_stays_away_leaves_the_answer_open(
+async def test_an_unreachable_database_leaves_the_outcome_unknown(
     far: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "SETTLE_S", 0.05)
@@ -76,7 +76,7 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
         await far.put_messages([message()])
 
 
-async def test_puts_of_a_database_that_stays_away_are_open_too(
+async def test_puts_to_an_unreachable_database_have_an_unknown_outcome(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "SETTLE_S", 0.05)
@@ -100,7 +100,7 @@ async def test_puts_of_a_database_that_stays_away_are_open_too(
         ([ANSWER], MessageSettle(key="k", state="dead"), "no", 1),
     ],
 )
-async def test_a_settlement_whose_answer_was_lost_knows_what_came_of_it(
+async def test_a_settlement_whose_answer_was_lost_returns_its_result(
     far: PostgresStore,
     near: PostgresStore,
     proxy: Proxy,
@@ -123,7 +123,7 @@ async def test_a_settlement_whose_answer_was_lost_knows_what_came_of_it(
 class TestSettledMeanwhile:
     """Another settles the message before the first one knows what became of its settlement."""
 
-    async def test_an_answer_after_we_gave_up_is_late(
+    async def test_an_answer_after_a_timeout_settlement_is_late(
         self, far: PostgresStore, near: PostgresStore, proxy: Proxy
     ) -> None:
         settling = await self.break_off(far, near, proxy, "lose_answer")
@@ -132,7 +132,7 @@ class TestSettledMeanwhile:
         assert await settling == ["settled"]
         assert (await only(near)).state == "late"
 
-    async def test_an_answer_before_we_gave_up_counts(
+    async def test_an_answer_before_a_timeout_settlement_counts(
         self, far: PostgresStore, near: PostgresStore, proxy: Proxy
     ) -> None:
         settling = await self.break_off(far, near, proxy, "hold_request")
@@ -160,7 +160,7 @@ class TestSettledMeanwhile:
         return settling
 
 
-async def test_several_settlements_of_which_the_answer_was_lost_are_known_each(
+async def test_several_settlements_whose_answer_was_lost_return_their_results(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
     await near.put_messages([message(), message("l"), message("m")])
@@ -180,7 +180,7 @@ async def test_several_settlements_of_which_the_answer_was_lost_are_known_each(
     assert proxy.struck.is_set()
 
 
-async def test_a_put_waits_for_another_of_the_same_key_and_tells_its_id(
+async def test_a_put_waits_for_a_concurrent_put_of_the_same_key(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     await postgres_store.open()
@@ -197,7 +197,7 @@ async def test_a_put_waits_for_another_of_the_same_key_and_tells_its_id(
     await rival.close()
 
 
-async def test_a_put_whose_rival_is_gone_by_now_is_stored(
+async def test_a_put_whose_rival_was_deleted_is_stored(
     postgres_store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await postgres_store.put_messages([message()])
@@ -208,7 +208,7 @@ async def test_a_put_whose_rival_is_gone_by_now_is_stored(
     assert (await only(postgres_store)).body == 2
 
 
-async def test_two_who_look_for_messages_expire_one_once(
+async def test_concurrent_takers_expire_a_message_once(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     await postgres_store.create(NewSession(id="s", agent="a", status="waiting"))
@@ -236,7 +236,7 @@ PLANS: dict[str, Callable[[], tuple[str, list[object]]]] = {
 
 
 @pytest.mark.parametrize("index", PLANS)
-async def test_messages_are_found_by_an_index(
+async def test_messages_are_found_with_an_index(
     postgres_store: PostgresStore, postgres_url: str, index: str
 ) -> None:
     """Also among very many that are settled already."""

@@ -34,14 +34,14 @@ async def test_a_new_store_has_the_newest_format(postgres_store: PostgresStore) 
     assert int(info["version"].partition(".")[0]) >= 14
 
 
-async def test_stores_that_open_at_once_migrate_once(postgres_url: str) -> None:
+async def test_stores_opened_concurrently_migrate_once(postgres_url: str) -> None:
     stores = [PostgresStore(postgres_url) for _ in range(6)]
     await asyncio.gather(*(store.open() for store in stores))
     assert await numbers(postgres_url) == [migration.number for migration in shipped()]
     await asyncio.gather(*(store.close() for store in stores))
 
 
-async def test_opening_again_changes_nothing(postgres_url: str) -> None:
+async def test_reopening_changes_nothing(postgres_url: str) -> None:
     query = "select number, checksum, applied_at from migrations"
     async with PostgresStore(postgres_url):
         before = await execute(postgres_url, query)
@@ -64,7 +64,7 @@ async def test_a_changed_migration_is_refused(postgres_url: str) -> None:
         await PostgresStore(postgres_url).open()
 
 
-async def test_a_store_of_a_development_version_is_refused_unless_its_tables_are_todays(
+async def test_an_outdated_store_of_a_development_version_is_refused(
     postgres_url: str,
 ) -> None:
     async with PostgresStore(postgres_url) as store:
@@ -79,7 +79,7 @@ async def test_a_store_of_a_development_version_is_refused_unless_its_tables_are
         await PostgresStore(postgres_url).open()
 
 
-async def test_only_what_is_missing_is_run(postgres_url: str) -> None:
+async def test_only_missing_migrations_are_run(postgres_url: str) -> None:
     async with PostgresStore(postgres_url) as store:
         await store.create(NewSession(id="s", agent="a"))
         connection = await connect(postgres_url)
@@ -89,7 +89,7 @@ async def test_only_what_is_missing_is_run(postgres_url: str) -> None:
         assert (await store.get("s")).id == "s"
 
 
-async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
+async def test_a_migration_waiting_for_a_reader_does_not_block_others(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.storage.postgres.store._LOCK_MS", 50)
@@ -114,7 +114,7 @@ async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
         await connection.close()
 
 
-async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -> None:
+async def test_a_failed_migration_changes_nothing(postgres_url: str) -> None:
     broken = dataclasses.replace(ADDITION, number=1001, sql="create table more (b integer)")
     connection = await connect(postgres_url)
     with pytest.raises(asyncpg.DuplicateTableError):
@@ -123,7 +123,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -
     await connection.close()
 
 
-async def test_a_migration_whose_connection_is_killed_is_done_whole_the_next_time(
+async def test_a_killed_migration_is_repeated_as_a_whole(
     postgres_url: str,
 ) -> None:
     async with PostgresStore(postgres_url) as store:
@@ -144,7 +144,7 @@ async def test_a_migration_whose_connection_is_killed_is_done_whole_the_next_tim
     assert await execute(postgres_url, "select a from more") == []
 
 
-async def test_schemas_of_one_database_are_apart(postgres_url: str) -> None:
+async def test_schemas_of_one_database_are_separate(postgres_url: str) -> None:
     schema = f"{parse_address(postgres_url).schema}_b"
     async with PostgresStore(postgres_url) as one:
         async with PostgresStore(postgres_url, schema=schema) as two:

@@ -87,7 +87,7 @@ async def test_pgvector_is_used_where_it_can_be_had(own_database: str) -> None:
         assert (await store.info())["vectors"].startswith("pgvector ")
 
 
-async def test_a_store_goes_on_when_pgvector_goes_and_comes(own_database: str) -> None:
+async def test_a_store_works_while_pgvector_is_removed_and_installed(own_database: str) -> None:
     if not await has_pgvector(own_database):
         pytest.skip("this server does not have pgvector")
     async with PostgresStore(own_database) as store:
@@ -105,7 +105,7 @@ async def test_a_store_goes_on_when_pgvector_goes_and_comes(own_database: str) -
 
 
 @pytest.mark.parametrize("with_numpy", [True, False])
-async def test_a_role_that_may_not_have_pgvector_does_without(
+async def test_a_role_without_pgvector_can_search_vectors(
     poor: str, monkeypatch: pytest.MonkeyPatch, with_numpy: bool
 ) -> None:
     if not with_numpy:
@@ -119,7 +119,7 @@ async def test_a_role_that_may_not_have_pgvector_does_without(
         assert next(hit.entry.key for hit in await store.search_text("s", "tea 7")) == "007"
 
 
-async def test_vectors_of_any_length_are_compared(postgres_store: PostgresStore) -> None:
+async def test_vectors_of_any_length_can_be_searched(postgres_store: PostgresStore) -> None:
     for dims in (1, 15, 16, 17, 16_000, 20_000):
         vector = [1.0] * dims
         new = SearchEntry(space=str(dims), key="k", text="", vector=vector, model="m")
@@ -130,7 +130,7 @@ async def test_vectors_of_any_length_are_compared(postgres_store: PostgresStore)
         assert len(back.vector) == dims
 
 
-async def test_an_emptied_space_leaves_nothing_behind(
+async def test_an_emptied_space_leaves_no_rows(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     await postgres_store.put_entries(entries())

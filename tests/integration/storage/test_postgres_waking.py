@@ -87,7 +87,7 @@ async def test_sessions_that_wake_each_other_lose_no_wake(
     assert [(await postgres_store.get(name)).wakes for name in names] == [50, 50, 50]
 
 
-async def test_a_wake_while_the_session_suspends_is_not_lost(
+async def test_a_wake_during_a_suspend_is_not_lost(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store)
@@ -104,7 +104,7 @@ async def test_a_wake_while_the_session_suspends_is_not_lost(
     assert await postgres_store.claim_next(owner="w", lease_s=30) is not None
 
 
-async def test_one_who_was_woken_is_taken_after_those_who_were_ready_before(
+async def test_a_woken_session_is_claimed_after_earlier_ready_sessions(
     postgres_store: PostgresStore,
 ) -> None:
     await postgres_store.create(NewSession(id="first", agent="a", status="waiting"))
@@ -114,7 +114,7 @@ async def test_one_who_was_woken_is_taken_after_those_who_were_ready_before(
     assert [each and each[0].session_id for each in taken] == ["second", "first"]
 
 
-async def test_a_batch_that_the_server_undoes_for_another_is_written_again(
+async def test_a_batch_aborted_by_a_database_deadlock_is_written_again(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     first, second = (DocumentWrite(collection="c", key=key, body=1) for key in "ab")

@@ -100,7 +100,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return PostgresPlace(request.getfixturevalue("postgres_url"))
 
 
-async def test_a_process_that_starts_after_the_migration_works_beside_new_ones(
+async def test_an_old_process_started_after_the_migration_works_with_new_ones(
     place: Place,
 ) -> None:
     async with place.store(ADDS) as new, place.store() as old:
@@ -122,7 +122,7 @@ async def test_a_process_that_starts_after_the_migration_works_beside_new_ones(
             assert (await theirs.get(name)).outcome == "done"
 
 
-async def test_a_process_that_runs_during_the_migration_goes_on(place: Place) -> None:
+async def test_an_old_process_running_during_the_migration_continues(place: Place) -> None:
     async with place.store() as old:
         await old.create(NewSession(id="s", agent="a", status="ready"))
         claim, _ = await old.claim("s", owner="w1", lease_s=30)
@@ -138,7 +138,7 @@ async def test_a_process_that_runs_during_the_migration_goes_on(place: Place) ->
         assert [each.seq for each in await old.events("s")] == [1, 2, 3]
 
 
-async def test_a_format_that_breaks_is_refused_and_nothing_is_changed(place: Place) -> None:
+async def test_an_incompatible_format_is_refused_without_changes(place: Place) -> None:
     async with place.store(BREAKS) as new:
         await new.create(NewSession(id="s", agent="a"))
         before = await place.schema()
@@ -149,7 +149,9 @@ async def test_a_format_that_breaks_is_refused_and_nothing_is_changed(place: Pla
         assert (await new.get("s")).id == "s"
 
 
-async def test_every_unknown_migration_has_to_work_with_what_is_known(place: Place) -> None:
+async def test_every_unknown_migration_must_be_compatible_with_the_known_format(
+    place: Place,
+) -> None:
     async with place.store(ADDS, ADDS_AGAIN):
         before = await place.schema()
         async with place.store(ADDS) as middle:
@@ -159,7 +161,7 @@ async def test_every_unknown_migration_has_to_work_with_what_is_known(place: Pla
         assert await place.schema() == before
 
 
-async def test_what_is_stored_tells_what_works_and_not_who_asks(place: Place) -> None:
+async def test_compatibility_is_read_from_the_store_not_from_the_program(place: Place) -> None:
     async with place.store(BREAKS):
         with pytest.raises(StoreTooNew):
             await place.store().open()

@@ -113,7 +113,7 @@ async def test_a_sample_reads_as_it_was_written(copy: str) -> None:
     assert info["format"] == shipped()[-1].number
 
 
-async def test_what_a_sample_left_unfinished_comes_to_its_answer(copy: str) -> None:
+async def test_the_unfinished_run_of_a_sample_resumes_to_its_answer(copy: str) -> None:
     @function_tool
     async def lookup(order_id: str) -> str:
         """Where an order is."""
@@ -135,7 +135,7 @@ async def test_what_a_sample_left_unfinished_comes_to_its_answer(copy: str) -> N
         assert await session.get_items() == [*UNFINISHED, answer]
 
 
-async def test_a_finished_conversation_of_a_sample_goes_on(copy: str) -> None:
+async def test_a_finished_conversation_of_a_sample_continues(copy: str) -> None:
     model = ScriptedModel([say("不客气")])
     orders = Agent("orders", model=model)
     triage = Agent("triage", model=model, handoffs=[orders])
@@ -147,7 +147,7 @@ async def test_a_finished_conversation_of_a_sample_goes_on(copy: str) -> None:
         assert items[: len(FINISHED) + 1] == [*FINISHED, {"role": "user", "content": "谢谢"}]
 
 
-async def test_the_audit_of_a_sample_is_unbroken(copy: str) -> None:
+async def test_the_audit_of_a_sample_is_valid(copy: str) -> None:
     async with open_store(copy) as store:
         before = await verify_audit(store)
         model = ScriptedModel([say("不客气")])
@@ -162,7 +162,7 @@ async def test_the_audit_of_a_sample_is_unbroken(copy: str) -> None:
     assert (after.covered - before.covered, after.uncovered) == (4, 0)
 
 
-async def test_a_sample_finds_its_texts(copy: str) -> None:
+async def test_the_texts_of_a_sample_are_found(copy: str) -> None:
     async with open_store(copy) as store:
         (hit,) = await store.search_text("u1", "绿茶")
         assert (hit.entry.key, hit.entry.body, hit.score) == ("drink", {"n": 1}, 1.0)

@@ -20,9 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S])
-async def test_a_jump_of_the_wall_clock_ends_no_lease_and_gives_no_second(
-    path: Path, jump_s: float
-) -> None:
+async def test_a_jump_of_the_wall_clock_does_not_affect_leases(path: Path, jump_s: float) -> None:
     wall = ManualClock()
     async with SqliteStore(path, clock=wall) as store:
         claim, _ = await store.claim(
@@ -37,7 +35,7 @@ async def test_a_jump_of_the_wall_clock_ends_no_lease_and_gives_no_second(
         assert await store.take_messages("q", owner="t", lease_s=30) == []
 
 
-async def test_a_restart_of_the_machine_voids_every_lease(path: Path) -> None:
+async def test_a_reboot_ends_every_lease(path: Path) -> None:
     before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
     async with SqliteStore(path, lease_clock=before.clock) as store:
         claim, _ = await store.claim(
@@ -54,7 +52,7 @@ async def test_a_restart_of_the_machine_voids_every_lease(path: Path) -> None:
         assert message.attempts == 2
 
 
-async def test_a_delay_goes_on_by_the_wall_clock_over_a_restart(path: Path) -> None:
+async def test_a_message_delay_continues_by_the_wall_clock_after_a_reboot(path: Path) -> None:
     wall = ManualClock()
     before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
     async with SqliteStore(path, clock=wall, lease_clock=before.clock) as store:
@@ -67,7 +65,7 @@ async def test_a_delay_goes_on_by_the_wall_clock_over_a_restart(path: Path) -> N
         assert len(await store.take_messages("q", owner="t", lease_s=30)) == 1
 
 
-async def test_messages_expire_and_keep_their_past_over_a_restart(path: Path) -> None:
+async def test_messages_expire_and_keep_their_history_after_a_reboot(path: Path) -> None:
     wall = ManualClock()
     before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
     async with SqliteStore(path, clock=wall, lease_clock=before.clock) as store:
@@ -89,7 +87,7 @@ async def test_messages_expire_and_keep_their_past_over_a_restart(path: Path) ->
         assert row.state == "expired"
 
 
-async def test_the_stores_clock_does_not_jump_and_goes_on_over_a_restart(path: Path) -> None:
+async def test_the_clock_of_a_store_does_not_jump_and_continues_after_a_reboot(path: Path) -> None:
     wall = ManualClock()
     before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
     async with SqliteStore(path, clock=wall, lease_clock=before.clock) as store:
@@ -123,7 +121,7 @@ def test_the_machines_clock_names_its_boot_and_does_not_go_back(tmp_path: Path) 
     assert clock.now_ms() >= first
 
 
-def test_without_a_name_of_the_boot_the_wall_clock_is_used(tmp_path: Path) -> None:
+def test_without_a_boot_id_the_wall_clock_is_used(tmp_path: Path) -> None:
     clock = machine_clock(tmp_path / "missing")
     assert clock.boot == "wall"
     assert clock.now_ms() > 1_700_000_000_000

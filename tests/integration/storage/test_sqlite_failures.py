@@ -34,7 +34,7 @@ def failing_writes() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_a_failing_disk_is_told_and_outlived(store: SqliteStore) -> None:
+async def test_a_failing_disk_is_reported_and_the_store_recovers(store: SqliteStore) -> None:
     claim, _ = await store.claim("s", owner="w", lease_s=60, create=NewSession(id="s", agent="a"))
     await store.commit(claim, one_event("s", 1))
     with failing_writes():
@@ -51,7 +51,7 @@ async def test_a_failing_disk_is_told_and_outlived(store: SqliteStore) -> None:
     assert (await store.info())["sessions"] == 1
 
 
-async def test_a_full_disk_refuses_what_has_no_room_and_takes_the_rest(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_large_writes_and_accepts_small_ones(tmp_path: Path) -> None:
     path = tmp_path / "small.db"
     path.touch()
     db = connect(path, busy_s=1)
@@ -77,7 +77,7 @@ async def test_a_full_disk_refuses_what_has_no_room_and_takes_the_rest(tmp_path:
         await insert(10)
 
 
-async def test_a_file_that_stays_locked_is_told_and_outlived(store: SqliteStore) -> None:
+async def test_a_locked_file_is_reported_and_the_store_recovers(store: SqliteStore) -> None:
     await store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
     intruder = apsw.Connection(store.url)
     intruder.execute("BEGIN IMMEDIATE")
@@ -93,7 +93,7 @@ async def test_a_file_that_stays_locked_is_told_and_outlived(store: SqliteStore)
     await store.create(NewSession(id="s0", agent="a"))
 
 
-async def test_a_failing_read_is_told_and_outlived(store: SqliteStore) -> None:
+async def test_a_failing_read_is_reported_and_the_store_recovers(store: SqliteStore) -> None:
     await store.create(NewSession(id="s", agent="a"))
 
     def fail(_: apsw.Connection) -> None:

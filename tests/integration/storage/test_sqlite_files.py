@@ -39,19 +39,19 @@ async def make(path: Path) -> None:
         await store.create(NewSession(id="s", agent="a"))
 
 
-async def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_created(tmp_path: Path) -> None:
     await make(tmp_path / "a" / "b" / "ekiden.db")
     assert (tmp_path / "a" / "b" / "ekiden.db").is_file()
 
 
-async def test_only_its_user_may_read_it(path: Path) -> None:
+async def test_only_the_user_may_read_the_file(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(NewSession(id="s", agent="a"))
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == dict.fromkeys(("ekiden.db", "ekiden.db-wal", "ekiden.db-shm"), 0o600)
 
 
-async def test_after_the_last_close_everything_is_in_the_one_file(path: Path) -> None:
+async def test_after_closing_everything_is_in_one_file(path: Path) -> None:
     async with SqliteStore(path) as first:
         async with SqliteStore(path) as second:
             await second.create(NewSession(id="s", agent="a"))
@@ -61,7 +61,7 @@ async def test_after_the_last_close_everything_is_in_the_one_file(path: Path) ->
     assert execute(path, "SELECT id FROM sessions") == [("s",)]
 
 
-async def test_what_was_stored_is_there_after_reopening(path: Path) -> None:
+async def test_stored_data_survives_reopening(path: Path) -> None:
     store = SqliteStore(path)
     async with store:
         claim, _ = await store.claim(
@@ -73,7 +73,7 @@ async def test_what_was_stored_is_there_after_reopening(path: Path) -> None:
         assert dict(await store.steps("s")) == {"k": 1}
 
 
-async def test_the_first_call_opens_it(path: Path) -> None:
+async def test_the_first_call_opens_the_store(path: Path) -> None:
     store = SqliteStore(path)
     with pytest.raises(SessionNotFound):
         await store.get("s")
@@ -81,7 +81,7 @@ async def test_the_first_call_opens_it(path: Path) -> None:
     await store.close()
 
 
-async def test_it_follows_its_program_from_loop_to_loop(path: Path) -> None:
+async def test_a_store_works_in_consecutive_event_loops(path: Path) -> None:
     store = SqliteStore(path)
 
     def successive_runs() -> str:
@@ -95,14 +95,14 @@ async def test_it_follows_its_program_from_loop_to_loop(path: Path) -> None:
     assert await asyncio.to_thread(successive_runs) == "s"
 
 
-async def test_many_may_open_one_object_at_once(path: Path) -> None:
+async def test_one_store_can_be_opened_concurrently(path: Path) -> None:
     store = SqliteStore(path)
     await asyncio.gather(*(store.open() for _ in range(5)))
     await asyncio.gather(*(store.close() for _ in range(5)))
 
 
 @pytest.mark.parametrize("name", ["", ":memory:"])
-def test_a_path_that_names_no_file_is_the_callers_error(name: str) -> None:
+def test_a_path_that_names_no_file_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="MemoryStore"):
         SqliteStore(name)
 
@@ -119,7 +119,7 @@ async def test_a_path_below_a_file_cannot_be_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x", b"no database" * 1000])
-async def test_a_file_that_is_no_database_is_left_alone(path: Path, content: bytes) -> None:
+async def test_a_file_that_is_not_a_database_is_left_unchanged(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreUnavailable, match="not an SQLite database"):
         await SqliteStore(path).open()
@@ -131,7 +131,7 @@ async def test_an_empty_file_becomes_a_store(path: Path) -> None:
     await make(path)
 
 
-async def test_the_database_of_another_program_is_left_alone(path: Path) -> None:
+async def test_the_database_of_another_program_is_left_unchanged(path: Path) -> None:
     execute(path, "CREATE TABLE theirs (x)")
     with pytest.raises(StoreUnavailable, match="another program"):
         await SqliteStore(path).open()
@@ -146,7 +146,7 @@ async def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
     assert (caught.value.found, caught.value.known) == (99, NEWEST)
 
 
-async def test_a_changed_migration_is_noticed(path: Path) -> None:
+async def test_a_changed_migration_is_refused(path: Path) -> None:
     await make(path)
     [first, *more] = shipped()
     altered = dataclasses.replace(first, sql=f"{first.sql}-- altered\n")
@@ -171,7 +171,7 @@ async def test_a_store_of_a_development_version_is_refused_with_advice(path: Pat
     assert path.read_bytes() == before
 
 
-async def test_an_older_store_is_brought_up_to_date(path: Path) -> None:
+async def test_an_older_store_is_migrated(path: Path) -> None:
     await make(path)
     for _ in range(2):
         async with SqliteStore(path, migrations=[*shipped(), MORE]) as store:
@@ -181,7 +181,7 @@ async def test_an_older_store_is_brought_up_to_date(path: Path) -> None:
         await SqliteStore(path).open()
 
 
-async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
+async def test_a_failed_migration_changes_nothing(path: Path) -> None:
     await make(path)
     bad = dataclasses.replace(MORE, sql="CREATE TABLE half (x); nonsense;")
     with pytest.raises(StoreUnavailable):
@@ -202,7 +202,7 @@ migrate(db, sys.argv[1], [*shipped(), more])
 """
 
 
-async def test_a_migration_that_is_killed_is_done_whole_the_next_time(path: Path) -> None:
+async def test_a_killed_migration_is_repeated_as_a_whole(path: Path) -> None:
     await make(path)
     command = [sys.executable, "-c", DIES, str(path), MORE.sql]
     died = await asyncio.to_thread(subprocess.run, command, check=False)
@@ -214,14 +214,14 @@ async def test_a_migration_that_is_killed_is_done_whole_the_next_time(path: Path
 
 
 @pytest.mark.parametrize("version", ["3.51.2", "3.7.17", "3.51"])
-async def test_an_engine_that_loses_data_is_refused(path: Path, version: str) -> None:
+async def test_an_sqlite_version_that_loses_data_is_refused(path: Path, version: str) -> None:
     with pytest.raises(EngineTooOld, match=r"3\.51\.3"):
         await SqliteStore(path, engine_version=version).open()
     assert not path.exists()
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "4.0.0", apsw.sqlite_lib_version()])
-async def test_a_newer_engine_is_fine(path: Path, version: str) -> None:
+async def test_a_newer_sqlite_version_is_accepted(path: Path, version: str) -> None:
     async with SqliteStore(path, engine_version=version) as store:
         assert (await store.info())["version"] == version
 
@@ -235,7 +235,7 @@ async def test_acknowledged_writes_are_synced(path: Path) -> None:
         ]
 
 
-def test_a_file_that_another_process_is_making_is_not_taken_for_that_of_another_program(
+def test_a_file_being_created_by_another_process_is_not_taken_for_a_foreign_one(
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "x.db")

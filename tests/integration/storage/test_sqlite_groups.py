@@ -42,7 +42,7 @@ async def claims(store: SqliteStore, count: int) -> list[Claim]:
     return [claim for claim, _ in taken]
 
 
-async def test_every_offender_fails_for_its_own_reason_and_the_others_succeed(
+async def test_every_invalid_commit_of_a_group_fails_and_the_others_succeed(
     store: SqliteStore,
 ) -> None:
     owned = await claims(store, 12)
@@ -93,7 +93,7 @@ async def test_commits_of_one_session_keep_their_order_within_a_group(store: Sql
     assert [event.seq for event in await store.events("s0")] == list(range(1, 20))
 
 
-async def test_a_group_may_be_larger_than_a_statement(store: SqliteStore) -> None:
+async def test_a_group_may_exceed_the_size_of_a_statement(store: SqliteStore) -> None:
     owned = await claims(store, 300)
     await asyncio.gather(*(store.commit(claim, one_event(claim.session_id, 1)) for claim in owned))
     info = await store.info()
@@ -109,7 +109,7 @@ async def test_a_session_may_have_more_events_than_a_page(store: SqliteStore) ->
     assert [event.seq for event in page] == list(range(11, 3011))
 
 
-async def test_a_cancelled_commit_harms_nobody(store: SqliteStore) -> None:
+async def test_a_cancelled_commit_does_not_affect_others(store: SqliteStore) -> None:
     owned = await claims(store, 10)
     tasks = [
         asyncio.ensure_future(store.commit(claim, one_event(claim.session_id, 1)))
@@ -140,7 +140,9 @@ async def test_a_cancelled_claim_leaves_the_session_free(store: SqliteStore) -> 
         await store.claim(f"s{number}", owner="v", lease_s=60)
 
 
-async def test_what_is_not_json_fails_before_it_reaches_the_group(store: SqliteStore) -> None:
+async def test_a_commit_that_is_not_json_fails_before_it_reaches_the_group(
+    store: SqliteStore,
+) -> None:
     owned = await claims(store, 2)
     good = asyncio.ensure_future(store.commit(owned[1], one_event("s1", 1)))
     with pytest.raises(UserError):

@@ -81,7 +81,7 @@ def drop(held: list[SqliteStore]) -> None:
         gc.collect()
 
 
-async def test_a_write_that_is_overtaken_by_the_end_is_refused(
+async def test_a_write_submitted_during_the_close_is_refused(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_put_lock", Gate(writer.stop))
@@ -91,7 +91,7 @@ async def test_a_write_that_is_overtaken_by_the_end_is_refused(
     writer.stop()
 
 
-async def test_a_write_that_is_there_before_the_end_is_done(writer: Writer) -> None:
+async def test_a_write_submitted_before_the_close_is_executed(writer: Writer) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def hold(*_: object) -> None:
@@ -110,7 +110,7 @@ async def test_a_write_that_is_there_before_the_end_is_done(writer: Writer) -> N
     await asyncio.to_thread(writer.stop)
 
 
-async def test_writes_of_many_threads_outlive_no_end(tmp_path: Path) -> None:
+async def test_writes_of_many_threads_are_stored_or_refused_at_the_close(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "ekiden.db")
     await store.open()
     started = threading.Barrier(4)
@@ -137,7 +137,7 @@ async def test_writes_of_many_threads_outlive_no_end(tmp_path: Path) -> None:
         assert (await store.info())["sessions"] == fates.count(None)
 
 
-async def test_a_store_that_is_dropped_ends_its_threads_and_warns(tmp_path: Path) -> None:
+async def test_a_store_dropped_without_closing_ends_its_threads_and_warns(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     before = our_threads()
     held = [SqliteStore(path)]
@@ -159,7 +159,7 @@ async def test_a_store_that_is_dropped_ends_its_threads_and_warns(tmp_path: Path
     assert [each.name for each in tmp_path.iterdir()] == ["ekiden.db"]
 
 
-async def test_what_was_submitted_is_stored_though_the_store_is_dropped(tmp_path: Path) -> None:
+async def test_a_submitted_write_is_stored_although_the_store_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     before = our_threads()
     held = [SqliteStore(path)]
@@ -179,7 +179,7 @@ async def test_what_was_submitted_is_stored_though_the_store_is_dropped(tmp_path
         assert await again.get_document("c", "k") is not None
 
 
-async def test_a_store_that_was_closed_or_never_opened_is_dropped_in_silence(
+async def test_a_closed_or_never_opened_store_is_dropped_without_a_warning(
     tmp_path: Path,
 ) -> None:
     closed = SqliteStore(tmp_path / "ekiden.db")
@@ -192,7 +192,7 @@ async def test_a_store_that_was_closed_or_never_opened_is_dropped_in_silence(
     gc.collect()
 
 
-async def test_tools_that_hang_in_the_loops_threads_do_not_hold_up_a_store(tmp_path: Path) -> None:
+async def test_tools_that_hang_in_threads_do_not_block_a_store(tmp_path: Path) -> None:
     hung = threading.Event()
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as only:
@@ -209,7 +209,7 @@ async def test_tools_that_hang_in_the_loops_threads_do_not_hold_up_a_store(tmp_p
         await tool
 
 
-async def test_a_store_that_is_closed_while_it_opens_is_closed(
+async def test_a_store_closed_while_it_opens_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore(tmp_path / "ekiden.db")
@@ -236,7 +236,7 @@ async def test_a_store_that_is_closed_while_it_opens_is_closed(
     monkeypatch.undo()
 
 
-async def test_many_reads_at_once_each_get_their_own_result(tmp_path: Path) -> None:
+async def test_concurrent_reads_each_get_their_own_result(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path) as store:
         names = [f"s{number}" for number in range(150)]
@@ -252,7 +252,7 @@ async def test_many_reads_at_once_each_get_their_own_result(tmp_path: Path) -> N
         assert found == []
 
 
-async def test_a_read_that_takes_long_does_not_keep_others_waiting(tmp_path: Path) -> None:
+async def test_a_slow_read_does_not_block_others(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     path.touch()
     readers = Readers(
@@ -275,7 +275,7 @@ async def test_a_read_that_takes_long_does_not_keep_others_waiting(tmp_path: Pat
         await readers.read(lambda _: 1)
 
 
-async def test_a_read_that_fails_leaves_the_others_a_new_connection(tmp_path: Path) -> None:
+async def test_a_failed_read_gives_the_others_a_new_connection(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     path.touch()
     readers = Readers(

@@ -48,7 +48,7 @@ def put(number: int, **options: Any) -> QueuePut:
     return QueuePut(**{"queue": "q", "body": number, "key": f"k{number}", **options})
 
 
-async def test_very_many_puts_and_settlements_at_once_each_get_their_own_result(
+async def test_concurrent_puts_and_settlements_each_get_their_own_result(
     store: SqliteStore,
 ) -> None:
     receipts = await asyncio.gather(*(store.put_messages([put(n)]) for n in range(300)))
@@ -77,7 +77,9 @@ async def test_very_many_puts_and_settlements_at_once_each_get_their_own_result(
     ]
 
 
-async def test_a_full_queue_refuses_one_of_a_group_and_not_the_others(store: SqliteStore) -> None:
+async def test_a_full_queue_refuses_one_put_of_a_group_and_accepts_the_others(
+    store: SqliteStore,
+) -> None:
     fates = await asyncio.gather(
         *(store.put_messages([put(n, bound=3), put(n, key=None, bound=3)]) for n in range(4)),
         store.put_messages([put(9, queue="other", bound=1)]),
@@ -92,7 +94,7 @@ async def test_a_full_queue_refuses_one_of_a_group_and_not_the_others(store: Sql
     assert await store.queue_depth("other") == 2
 
 
-async def test_duplicates_in_a_full_queue_need_no_room(store: SqliteStore) -> None:
+async def test_duplicates_in_a_full_queue_are_accepted(store: SqliteStore) -> None:
     await store.put_messages([put(1), put(2, dedup_key="d")])
     receipts = await store.put_messages(
         [
@@ -107,7 +109,7 @@ async def test_duplicates_in_a_full_queue_need_no_room(store: SqliteStore) -> No
     assert receipts[4].id == receipts[2].id > 0 == receipts[1].id == receipts[3].id
 
 
-async def test_a_name_that_is_no_text_fails_alone(store: SqliteStore) -> None:
+async def test_an_invalid_key_fails_alone(store: SqliteStore) -> None:
     fates = await asyncio.gather(
         store.put_messages([put(1)]),
         store.put_messages([put(2, key="lone \ud800")]),
@@ -120,7 +122,7 @@ async def test_a_name_that_is_no_text_fails_alone(store: SqliteStore) -> None:
     assert await store.queue_depth("q") == 2
 
 
-async def test_a_stale_batch_in_a_group_leaves_nothing_of_itself(store: SqliteStore) -> None:
+async def test_a_stale_batch_in_a_group_stores_nothing(store: SqliteStore) -> None:
     await store.create(NewSession(id="s", agent="a", status="waiting"))
     stale = Batch(
         documents=[DocumentWrite(collection="c", key="k", body=1, expected_version=5)],
@@ -178,7 +180,7 @@ async def test_messages_are_taken_and_pruned_with_an_index(
     assert index in plan[0], plan
 
 
-async def test_an_event_without_a_session_row_is_nobodys(path: Path) -> None:
+async def test_an_event_without_a_session_row_is_ignored(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(NewSession(id="s", agent="a"))
     execute(

@@ -33,7 +33,7 @@ def together(children: list[subprocess.Popen[str]]) -> list[str]:
     return said
 
 
-async def test_processes_that_open_a_new_file_at_once_make_it_once(tmp_path: Path) -> None:
+async def test_processes_that_open_a_new_file_at_once_create_it_once(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ekiden.db"
     children = [start_child(str(path), f"p{number}", "write") for number in range(4)]
     said = await asyncio.to_thread(together, children)
@@ -45,7 +45,7 @@ async def test_processes_that_open_a_new_file_at_once_make_it_once(tmp_path: Pat
             assert [event.seq for event in await store.events(session_id)] == [1, 2, 3, 4, 5]
 
 
-async def test_two_processes_share_the_work_and_nothing_is_done_twice(tmp_path: Path) -> None:
+async def test_two_processes_share_the_sessions_and_run_each_once(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     names = [f"s{number}" for number in range(60)]
     async with SqliteStore(path) as store:
@@ -60,7 +60,7 @@ async def test_two_processes_share_the_work_and_nothing_is_done_twice(tmp_path: 
             assert (row.seq, row.epoch, row.status) == (1, 1, "idle")
 
 
-async def test_the_feed_is_whole_while_several_processes_write(tmp_path: Path) -> None:
+async def test_the_feed_is_complete_while_several_processes_write(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     seen: list[str] = []
     async with SqliteStore(path) as store, asyncio.timeout(DEADLINE_S):
@@ -81,7 +81,7 @@ async def test_the_feed_is_whole_while_several_processes_write(tmp_path: Path) -
         assert own == [f"{name}/{seq}" for seq in range(1, 6)]
 
 
-async def test_a_message_goes_from_a_process_that_dies_to_another(tmp_path: Path) -> None:
+async def test_a_message_of_a_dead_process_goes_to_another(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     child = start_child(str(path), "p", "take_and_die")
     output, _ = await asyncio.to_thread(child.communicate, "go\n", DEADLINE_S)
@@ -97,7 +97,7 @@ async def test_a_message_goes_from_a_process_that_dies_to_another(tmp_path: Path
         assert (again.attempts, again.body) == (2, {"n": 1})
 
 
-async def test_opening_a_file_again_does_not_let_go_of_it(tmp_path: Path) -> None:
+async def test_opening_a_file_again_keeps_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path):
         assert await asyncio.to_thread(_is_locked, path)
@@ -117,7 +117,7 @@ async def test_a_change_by_another_process_ends_the_wait(tmp_path: Path) -> None
         await waiting
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_kill_9_loses_no_acknowledged_write(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     acknowledged = await asyncio.to_thread(_killed_after, path, 400)
     async with SqliteStore(path) as store:
@@ -131,13 +131,13 @@ async def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("nth", [1, 2, 9])
-async def test_dying_before_the_commit_leaves_the_step_undone(tmp_path: Path, nth: int) -> None:
+async def test_a_process_killed_before_the_commit_stores_no_step(tmp_path: Path, nth: int) -> None:
     stored, said = await _fault(tmp_path, f"store.sqlite.before_commit:{nth}")
     assert stored == said
 
 
 @pytest.mark.parametrize("nth", [1, 2, 9])
-async def test_dying_after_the_commit_keeps_the_step(tmp_path: Path, nth: int) -> None:
+async def test_a_process_killed_after_the_commit_keeps_the_step(tmp_path: Path, nth: int) -> None:
     stored, said = await _fault(tmp_path, f"store.sqlite.after_commit:{nth}")
     assert stored > said
 

@@ -50,7 +50,7 @@ async def nearest(store: SqliteStore) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:])
-async def test_every_engine_finds_the_same(
+async def test_every_vector_engine_finds_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     pytest.importorskip("sqlite_vec")
@@ -67,7 +67,7 @@ async def test_every_engine_finds_the_same(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_each_engine_knows_spaces_models_and_lengths(
+async def test_each_vector_engine_separates_spaces_models_and_lengths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     without(monkeypatch, engine)
@@ -87,7 +87,7 @@ async def test_each_engine_knows_spaces_models_and_lengths(
         assert list(await store.search_vectors("u", [1.0], model="m")) == []
 
 
-def test_nothing_more_can_be_loaded_once_the_extension_is(tmp_path: Path) -> None:
+def test_no_further_extension_can_be_loaded(tmp_path: Path) -> None:
     sqlite_vec = pytest.importorskip("sqlite_vec")
     db = apsw.Connection(str(tmp_path / "x.db"))
     assert vector_engine(db).startswith("sqlite-vec")
@@ -99,7 +99,7 @@ def test_nothing_more_can_be_loaded_once_the_extension_is(tmp_path: Path) -> Non
     db.close()
 
 
-async def test_an_extension_that_does_not_load_is_done_without(
+async def test_a_vector_extension_that_fails_to_load_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = SimpleNamespace(loadable_path=lambda: str(tmp_path / "no such file"))
@@ -120,7 +120,7 @@ def check_index(path: Path) -> None:
     execute(path, "INSERT INTO search_words (search_words) VALUES ('integrity-check')")
 
 
-async def test_the_index_of_words_follows_every_change(tmp_path: Path) -> None:
+async def test_the_word_index_follows_every_change(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path) as store:
         await store.put_entries(entries())
@@ -136,7 +136,7 @@ async def test_the_index_of_words_follows_every_change(tmp_path: Path) -> None:
         assert execute(path, "SELECT count(*) FROM search_spaces") == [(0,)]
 
 
-async def test_a_bad_put_does_not_spoil_those_that_wait_with_it(tmp_path: Path) -> None:
+async def test_an_invalid_put_does_not_affect_others_in_its_group(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path) as store:
         await store.put_entries(entries(1))

@@ -42,7 +42,7 @@ async def run_command(*options: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_the_command_works_on_the_sessions_of_a_store(
+async def test_the_worker_command_runs_the_sessions_of_a_store(
     postgres_url: str, postgres_store: PostgresStore, temporal_server: DevServer
 ) -> None:
     await submit(relay_team(), "hello", session=Session("s", store=postgres_store))
@@ -58,7 +58,7 @@ async def test_the_command_works_on_the_sessions_of_a_store(
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_is_told(postgres_url: str) -> None:
+async def test_invalid_options_of_the_worker_command_are_reported(postgres_url: str) -> None:
     store = ("--store", postgres_url)
     code, _, err = await run_command("--address", "127.0.0.1:9", *store)
     assert (code, "temporal server start-dev" in err) == (7, True)

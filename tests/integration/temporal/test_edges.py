@@ -45,7 +45,7 @@ COMPLETED = WorkflowExecutionStatus.COMPLETED
 
 
 @pytest.mark.slow
-async def test_a_further_message_costs_as_much_as_we_say(
+async def test_a_further_message_costs_the_documented_number_of_events(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     engine.options["linger_s"] = 30.0
@@ -80,7 +80,7 @@ async def test_an_answer_that_ends_a_wait_costs_as_much_as_a_message(
 
 
 @pytest.mark.slow
-async def test_the_workflow_of_a_waiting_session_ends_when_the_session_is_gone(
+async def test_the_workflow_of_a_waiting_session_ends_when_it_is_deleted(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     engine.options["look_s"] = 0.3
@@ -94,7 +94,7 @@ async def test_the_workflow_of_a_waiting_session_ends_when_the_session_is_gone(
     assert await handle.result() == "gone"
 
 
-async def test_whoever_cancels_the_workflow_of_a_session_in_line_leaves_it_idle(
+async def test_cancelling_the_workflow_of_a_queued_session_leaves_it_idle(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     ran: list[str] = []
@@ -134,7 +134,7 @@ class Blabbing(PostgresStore):
 
 
 @pytest.mark.slow
-async def test_the_text_of_an_unexpected_error_stays_here(
+async def test_the_text_of_an_unexpected_error_is_not_sent_to_temporal(
     postgres_url: str, temporal_server: DevServer, temporal_client: Client
 ) -> None:
     async with Blabbing(postgres_url) as store:
@@ -152,7 +152,7 @@ async def test_the_text_of_an_unexpected_error_stays_here(
         await engine.stop()
 
 
-async def test_until_idle_waits_for_no_agent_that_cannot_run_here(
+async def test_until_idle_ignores_sessions_of_agents_that_cannot_run_here(
     postgres_store: PostgresStore, temporal_server: DevServer
 ) -> None:
     team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))
@@ -177,7 +177,7 @@ class Late(MemoryStore):
         return await super().get_document(collection, key)
 
 
-async def test_a_tenant_whose_store_is_away_for_a_moment_does_not_end_the_others(
+async def test_a_brief_outage_of_one_tenants_store_does_not_end_the_others(
     temporal_server: DevServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Late()
@@ -195,7 +195,7 @@ async def test_a_tenant_whose_store_is_away_for_a_moment_does_not_end_the_others
     assert "the store of there cannot be used, trying again: not yet" in caplog.text
 
 
-async def test_the_name_of_a_store_is_kept_with_its_place(postgres_store: PostgresStore) -> None:
+async def test_the_name_of_a_store_is_stored_with_its_place(postgres_store: PostgresStore) -> None:
     place = await postgres_store.place()
     assert all(part.isdigit() for part in place.split("/"))
     name = await store_name(postgres_store)
@@ -206,7 +206,7 @@ async def test_the_name_of_a_store_is_kept_with_its_place(postgres_store: Postgr
 
 
 @pytest.mark.slow
-async def test_signals_without_end_do_not_fill_the_history_of_the_timekeeper() -> None:
+async def test_endless_signals_do_not_fill_the_timekeepers_history() -> None:
     looked = asyncio.Event()
 
     @activity.defn(name=RUN_TIMERS)

@@ -35,7 +35,7 @@ from tests.support.temporal_engine import TemporalEngine
 COMPLETED = WorkflowExecutionStatus.COMPLETED
 
 
-async def test_a_deadline_holds_by_a_timer_of_temporal(
+async def test_a_deadline_is_kept_by_a_temporal_timer(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     async def asks(ctx: CodeContext[Any]) -> str:
@@ -53,7 +53,7 @@ async def test_a_deadline_holds_by_a_timer_of_temporal(
     assert care_queue(queue) in history
 
 
-async def test_an_earlier_deadline_that_comes_later_is_kept(
+async def test_an_earlier_deadline_set_later_is_kept(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     async def asks(ctx: CodeContext[Any]) -> str:
@@ -73,7 +73,7 @@ async def test_an_earlier_deadline_that_comes_later_is_kept(
     await keeper.terminate()
 
 
-async def test_agents_that_need_labels_run_where_they_are(
+async def test_agents_that_need_labels_run_on_workers_with_the_labels(
     postgres_store: PostgresStore, temporal_server: DevServer
 ) -> None:
     ran: dict[str, str] = {}
@@ -119,7 +119,7 @@ class FlakyStore(PostgresStore):
         return await super().claim(session_id, owner=owner, lease_s=lease_s, create=create)
 
 
-async def test_a_store_that_went_away_is_tried_again(
+async def test_an_activity_is_retried_after_a_store_outage(
     postgres_url: str, temporal_server: DevServer, temporal_client: Client
 ) -> None:
     async with FlakyStore(postgres_url) as store:
@@ -148,7 +148,7 @@ class AwayStore(PostgresStore):
         return await super().get(session_id)
 
 
-async def test_an_activity_waits_for_a_database_that_is_away_and_pauses_stay_short(
+async def test_an_activity_waits_for_an_unavailable_database_with_short_pauses(
     postgres_url: str, temporal_server: DevServer, temporal_client: Client
 ) -> None:
     async with AwayStore(postgres_url) as store:
@@ -186,7 +186,7 @@ async def test_a_session_whose_workflow_was_terminated_is_signalled_again(
     assert await done(engine) == "you said: hello"
 
 
-async def test_agents_of_other_teams_are_left_to_them(engine: TemporalEngine) -> None:
+async def test_sessions_of_other_teams_are_left_alone(engine: TemporalEngine) -> None:
     engine.prepare(Team(Agent("stranger", run=echo)))
     await engine.submit("hello", "theirs")
     await engine.start(echo_team())
@@ -194,7 +194,7 @@ async def test_agents_of_other_teams_are_left_to_them(engine: TemporalEngine) ->
     assert (await engine.store.get("theirs")).status == "ready"
 
 
-async def test_one_process_at_a_time_relays_and_another_takes_over(
+async def test_one_process_at_a_time_holds_the_leader_lease(
     postgres_store: PostgresStore,
 ) -> None:
     first, second = LeaderLease(postgres_store, "x"), LeaderLease(postgres_store, "x")
@@ -209,14 +209,16 @@ async def test_one_process_at_a_time_relays_and_another_takes_over(
     assert TERM_S < 5
 
 
-async def test_where_nobody_answers_the_worker_says_so(postgres_store: PostgresStore) -> None:
+async def test_an_unreachable_temporal_is_reported_with_advice(
+    postgres_store: PostgresStore,
+) -> None:
     worker = TemporalWorker(postgres_store, echo_team(), address="127.0.0.1:9")
     with pytest.raises(Exception, match="temporal server start-dev") as raised:
         await worker.run()
     assert getattr(raised.value, "code", "") == "temporal.unavailable"
 
 
-async def test_a_worker_that_is_stopped_before_it_began_ends(
+async def test_a_worker_stopped_before_it_began_ends(
     postgres_store: PostgresStore, temporal_server: DevServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "ekiden")

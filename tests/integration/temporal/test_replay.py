@@ -32,13 +32,13 @@ async def test_a_stored_history_replays(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_stored_history_has_no_words_in_it(file: Path) -> None:
+def test_a_stored_history_contains_no_message_text(file: Path) -> None:
     said = said_in(file.read_text(encoding="utf-8"))
     assert "ekiden" in said
     assert SECRET not in said
 
 
-async def test_a_history_that_today_s_code_would_not_make_is_noticed() -> None:
+async def test_a_history_of_changed_code_fails_the_replay() -> None:
     history = json.loads((FOLDER / "message.json").read_text(encoding="utf-8"))
     for event in history["events"]:
         scheduled = event.get("activityTaskScheduledEventAttributes")

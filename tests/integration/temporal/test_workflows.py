@@ -29,7 +29,7 @@ COMPLETED = WorkflowExecutionStatus.COMPLETED
 RUNNING = WorkflowExecutionStatus.RUNNING
 
 
-async def test_a_message_costs_one_activity_and_the_workflow_ends_when_all_is_done(
+async def test_a_message_costs_one_activity_and_the_workflow_ends_afterwards(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     await engine.start(echo_team())
@@ -59,7 +59,7 @@ async def test_a_message_costs_one_activity_and_the_workflow_ends_when_all_is_do
 
 
 @pytest.mark.slow
-async def test_after_its_end_the_next_message_starts_the_workflow_anew(
+async def test_the_next_message_starts_a_finished_workflow_again(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     await engine.start(echo_team())
@@ -72,7 +72,7 @@ async def test_after_its_end_the_next_message_starts_the_workflow_anew(
     assert second.run_id != first
 
 
-async def test_nothing_that_was_said_is_in_temporal(
+async def test_message_texts_are_not_sent_to_temporal(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     await engine.start(Team(Agent("desk", run=asks_person)))
@@ -86,7 +86,7 @@ async def test_nothing_that_was_said_is_in_temporal(
     assert SECRET not in said
 
 
-async def test_a_failure_of_the_agent_is_no_failure_in_temporal(
+async def test_a_failed_agent_does_not_fail_the_workflow(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     async def breaks(ctx: CodeContext[Any]) -> str:
@@ -102,7 +102,7 @@ async def test_a_failure_of_the_agent_is_no_failure_in_temporal(
     assert SECRET not in said
 
 
-async def test_signals_that_come_twice_late_or_for_nothing_do_no_harm(
+async def test_duplicate_late_and_unneeded_signals_do_no_harm(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     calls: list[str] = []
@@ -136,7 +136,7 @@ async def handle_is_quiet(handle: Any) -> None:
 
 
 @pytest.mark.slow
-async def test_a_signal_for_a_session_that_is_gone_ends_the_workflow(
+async def test_a_signal_for_a_deleted_session_ends_the_workflow(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     await engine.start(echo_team())
@@ -192,7 +192,7 @@ async def found_by(client: Client, query: str) -> list[str]:
             await asyncio.sleep(0.05)
 
 
-async def test_whoever_cancels_the_workflow_stops_the_run(
+async def test_cancelling_the_workflow_stops_the_run(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     begun = asyncio.Event()
@@ -212,7 +212,7 @@ async def test_whoever_cancels_the_workflow_stops_the_run(
     assert (row.status, row.outcome, row.owner) == ("idle", None, None)
 
 
-async def test_a_session_that_somebody_else_has_is_waited_for(
+async def test_a_workflow_waits_for_a_session_claimed_elsewhere(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     team = echo_team()

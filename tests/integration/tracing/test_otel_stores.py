@@ -54,13 +54,15 @@ async def followed(stores: list[Store], collector: OtlpServer) -> None:
     assert len(collector.spans) == len(wanted)
 
 
-async def test_sqlite(tmp_path: Path, collector: OtlpServer) -> None:
+async def test_followers_of_a_sqlite_store_export_spans_once(
+    tmp_path: Path, collector: OtlpServer
+) -> None:
     url = str(tmp_path / "desk.db")
     async with open_store(url) as first, open_store(url) as second:
         await followed([first, second], collector)
 
 
-async def test_postgres(
+async def test_followers_of_a_postgres_store_export_spans_once(
     postgres_store: PostgresStore, postgres_url: str, collector: OtlpServer
 ) -> None:
     async with PostgresStore(postgres_url) as other:

@@ -40,7 +40,7 @@ def until(api: httpx2.Client, run_id: str, status: str) -> Any:
     return record
 
 
-def test_a_worker_does_what_a_server_takes_in(at: Site, tmp_path: Path) -> None:
+def test_a_worker_runs_messages_received_by_a_server(at: Site, tmp_path: Path) -> None:
     door, worker = at.server("--workers", "0"), at.worker()
     with client_of(door) as api:
         assert worker.told["agents"] == ["desk", "router-agent", "triage"]
@@ -72,7 +72,7 @@ def test_a_worker_does_what_a_server_takes_in(at: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_tenants_of_one_database_are_served_fairly_by_one_worker(
+async def test_one_worker_serves_the_tenants_of_a_database_fairly(
     at: Site, postgres_url: str
 ) -> None:
     """Sessions of the small tenant do not wait for those of the large one."""
@@ -95,7 +95,7 @@ async def test_tenants_of_one_database_are_served_fairly_by_one_worker(
 
 
 @pytest.mark.slow
-async def test_a_worker_that_is_killed_is_replaced_when_its_lease_has_run_out(
+async def test_a_killed_worker_is_replaced_when_its_lease_expires(
     at: Site, postgres_store: PostgresStore, tmp_path: Path
 ) -> None:
     await submit(team, "hello hold:go", session=Session("s", store=postgres_store))

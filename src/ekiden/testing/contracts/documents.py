@@ -48,7 +48,7 @@ class DocumentContract(StoreContractBase):
         assert document.updated_at_us > 0
 
     @pytest.mark.parametrize("body", [0, False, "", [], {}, "text", 1.5])
-    async def test_a_body_may_be_any_json_but_null(self, store: Store, body: Any) -> None:
+    async def test_a_document_body_may_be_any_json_but_null(self, store: Store, body: Any) -> None:
         await store.write_documents([put("k", body)])
         document = await store.get_document("c", "k")
         assert document is not None

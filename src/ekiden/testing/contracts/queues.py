@@ -69,7 +69,7 @@ class PutContract(StoreContractBase):
         assert (taken.attempts, taken.owner) == (1, "t1")
 
     @pytest.mark.parametrize("body", [None, 0, "", [], {}])
-    async def test_a_body_may_be_any_json(self, store: Store, body: Any) -> None:
+    async def test_a_message_body_may_be_any_json(self, store: Store, body: Any) -> None:
         await store.put_messages([message(body)])
         assert (await take_one(store)).body == body
 

@@ -55,7 +55,7 @@ class EntryContract(StoreContractBase):
             await store.search_text("s", text)
 
     @pytest.mark.parametrize("body", [None, 0, False, "", [], {}, "text", 1.5])
-    async def test_a_body_may_be_any_json(self, store: Store, body: Any) -> None:
+    async def test_an_entry_body_may_be_any_json(self, store: Store, body: Any) -> None:
         await store.put_entries([entry("k", body=body)])
         (back,) = await store.find_entries("s")
         assert back.body == body

@@ -47,12 +47,12 @@ def run(code: str, *arguments: str, timeout: float = 60) -> subprocess.Completed
     )
 
 
-def test_nothing_is_printed_and_the_process_ends_by_itself(tiny_gguf: Path) -> None:
+def test_the_model_prints_nothing_and_the_process_ends_by_itself(tiny_gguf: Path) -> None:
     done = run("asyncio.run(ask(sys.argv[1]))", str(tiny_gguf))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_ctrl_c_and_sigterm_mean_what_they_meant(tiny_gguf: Path) -> None:
+def test_ctrl_c_and_sigterm_keep_their_handlers(tiny_gguf: Path) -> None:
     code = """
 import os, signal
 asyncio.run(ask(sys.argv[1]))
@@ -71,7 +71,7 @@ print(len(seen), seen[0])
     assert (done.stdout, done.stderr) == ("2 interrupted\n", "")
 
 
-def test_no_port_is_open_and_no_file_is_left(tiny_gguf: Path, tmp_path: Path) -> None:
+def test_the_model_opens_no_port_and_leaves_no_file(tiny_gguf: Path, tmp_path: Path) -> None:
     code = """
 import os, tempfile
 import psutil
@@ -84,7 +84,7 @@ print([each for each in open_ones if each.status == psutil.CONN_LISTEN], os.list
     assert (done.stdout, done.stderr) == ("[] []\n", "")
 
 
-def test_a_process_that_ends_in_the_middle_of_an_answer_ends_at_once(tiny_gguf: Path) -> None:
+def test_a_process_can_exit_in_the_middle_of_an_answer(tiny_gguf: Path) -> None:
     code = """
 async def begin():
     events = model(sys.argv[1]).respond(asking(400))
@@ -98,7 +98,7 @@ asyncio.run(begin())
     assert (done.returncode, done.stdout, done.stderr) == (3, "begun\n", "")
 
 
-def test_a_loop_after_another_can_use_the_same_model(tiny_gguf: Path) -> None:
+def test_the_same_model_works_in_consecutive_event_loops(tiny_gguf: Path) -> None:
     code = """
 for _ in range(3):
     asyncio.run(ask(sys.argv[1]))
@@ -108,7 +108,7 @@ print("fine")
     assert (done.stdout, done.stderr) == ("fine\n", "")
 
 
-def test_a_file_that_the_library_cannot_use_is_an_error_and_no_crash(tmp_path: Path) -> None:
+def test_an_unsupported_model_file_is_an_error_and_no_crash(tmp_path: Path) -> None:
     unknown = write_tiny_gguf(
         tmp_path / "unknown.gguf",
         general__architecture="nosuchkind",
@@ -133,7 +133,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_mutated_headers_that_pass_the_check_do_not_end_the_process(tmp_path: Path) -> None:
+def test_mutated_headers_that_pass_the_check_do_not_crash_the_process(tmp_path: Path) -> None:
     whole = write_tiny_gguf(tmp_path / "whole.gguf").read_bytes()
     head = len(header(metadata(), shapes()))
     draw = random.Random(11)
