@@ -344,7 +344,8 @@ class TaughtCalibration:
     sharpness: float
     line: float
     """The lead over general texts that an agent needs (the threshold). It is below 0 if an agent's
-    requests are often similar to general requests. Such a choice never gets a high probability."""
+    requests are often similar to general requests. A choice with a lead below 0 never gets a high
+    probability."""
 
     @classmethod
     def usual(cls) -> TaughtCalibration:

@@ -41,7 +41,8 @@ from ekiden.routing.decision import ROUTER_NAME, Score, StageResult
 
 
 NOBODY = "nobody"
-"""The name that stands for an agent in the name of the tool "no agent fits"."""
+"""The part of a tool's name that replaces the name of an agent. With this tool, the model says that
+no agent fits."""
 
 MAX_REQUEST_CHARS = 4_000
 

@@ -141,7 +141,7 @@ _RETRY_AFTER_S = {429: 1.0, 503: 2.0, 409: 1.0}
 
 
 def title_of(status: int) -> str:
-    """The current name of an HTTP status, because the names in Python depend on its version."""
+    """The current name of an HTTP status. Python's own names depend on the version of Python."""
     return _TITLES.get(status) or HTTPStatus(status).phrase
 
 

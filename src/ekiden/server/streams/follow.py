@@ -456,7 +456,7 @@ def choices(item: InboxItem) -> tuple[str, str] | None:
 
 
 async def check_asked(desk: TenantService, session_id: str, item_ids: Iterable[str]) -> None:
-    """Raise `InboxAnswerInvalid` if neither this session nor an agent that it asked has put the
+    """Raise `InboxAnswerInvalid` if neither this session nor an agent that it asked has asked the
     question. Raise `InboxItemNotFound` for an unknown question."""
     waits = {item.id for item in await questions_to_people(desk.store, session_id)}
     for item_id in item_ids:
