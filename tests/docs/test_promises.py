@@ -58,7 +58,7 @@ TESTS = {
     ),
     9: (
         "tests/faults/test_overload.py::test_a_flood_of_requests_gets_retry_after_within_bounded_memory",
-        "tests/unit/server/test_gate.py::test_too_many_requests_of_a_key_are_told_when_to_come_again",
+        "tests/unit/server/test_gate.py::test_too_many_requests_of_a_key_get_retry_after",
         "tests/unit/project/test_service_runs.py::test_who_begins_when_too_many_wait_is_told_to_come_again",
     ),
     10: (

@@ -236,7 +236,7 @@ async def _handshake(app: FastAPI, path: str, headers: dict[str, str], query: by
     return 101 if sent[0]["type"] == "websocket.accept" else int(sent[0].get("status", 403))
 
 
-async def test_what_is_open_to_all_is_what_this_list_says(world: World) -> None:
+async def test_the_list_of_open_routes_is_complete(world: World) -> None:
     assert set(OPEN) == OPEN_TO_ALL
     silent = {r.path for r in world.routes if r.scope is None and not r.is_inside}
     assert silent <= OPEN_TO_ALL | OPEN_OTHERWISE | ANY_CALLER, (
@@ -244,7 +244,7 @@ async def test_what_is_open_to_all_is_what_this_list_says(world: World) -> None:
     )
 
 
-async def test_no_route_overlooks_a_parameter_that_it_does_not_know(world: World) -> None:
+async def test_every_route_refuses_an_unknown_parameter(world: World) -> None:
     headers = bearer(world.keys["admin"])
     files = {"/", "/favicon.ico", "/favicon.svg", "/assets/{name}"}
     for route in world.routes:
@@ -262,7 +262,7 @@ async def test_no_route_overlooks_a_parameter_that_it_does_not_know(world: World
         assert '"request.unknown_parameter"' in found.text, route
 
 
-async def test_a_refused_parameter_names_those_that_there_are(world: World) -> None:
+async def test_a_refused_parameter_error_names_the_known_parameters(world: World) -> None:
     headers = bearer(world.keys["admin"])
     path = "/api/v1/handoff?correlation_id=c-1&limit=5"
     told = (await world.client.get(path, headers=headers)).json()
@@ -302,13 +302,15 @@ async def test_every_operation_of_the_document_says_its_scope(world: World) -> N
     ],
     ids=["none", "unknown", "malformed", "foreign", "hostile"],
 )
-async def test_without_a_good_key_nothing_is_served(world: World, key: str | None) -> None:
+async def test_without_a_valid_key_every_guarded_route_returns_401(
+    world: World, key: str | None
+) -> None:
     found = {(r.method, r.path): await world.status(r, key) for r in world.guarded}
     assert {place: status for place, status in found.items() if status != 401} == {}
 
 
 @pytest.mark.parametrize("kind", ["expired", "revoked"])
-async def test_a_key_that_was_good_once_opens_nothing(world: World, kind: str) -> None:
+async def test_a_revoked_or_expired_key_opens_no_route(world: World, kind: str) -> None:
     found = {(r.method, r.path): await world.status(r, world.keys[kind]) for r in world.guarded}
     assert {place: status for place, status in found.items() if status != 401} == {}
 
@@ -323,21 +325,21 @@ async def test_a_key_without_the_scope_is_forbidden(world: World) -> None:
     assert {place: status for place, status in found.items() if status != 403} == {}
 
 
-async def test_routes_that_ask_themselves_forbid_too(world: World) -> None:
+async def test_routes_that_check_scopes_themselves_return_403(world: World) -> None:
     answer_only = world.keys["answer"]
     for route in world.routes:
         if route.is_inside and not route.path.startswith("/mcp"):
             assert await world.status(route, answer_only) == 403, route
 
 
-async def test_reading_is_served_to_who_may_read(world: World) -> None:
+async def test_a_read_key_can_read_every_route(world: World) -> None:
     for route in world.guarded:
         if route.scope == "read" and route.method == "GET":
             status = await world.status(route, world.keys["read"])
             assert status in (200, 404, 422), (route, status)
 
 
-async def test_pages_and_names_that_are_not_known_are_refused_everywhere(world: World) -> None:
+async def test_unknown_origins_and_hosts_are_refused_on_every_route(world: World) -> None:
     admin = world.keys["admin"]
     for route in world.guarded:
         assert await world.status(route, admin, Origin="https://evil.example.com") == 403, route
@@ -345,7 +347,7 @@ async def test_pages_and_names_that_are_not_known_are_refused_everywhere(world: 
             assert await world.status(route, admin, Host="evil.example.com") == 403, route
 
 
-async def test_every_parameter_is_somebodys_or_everybodys(world: World) -> None:
+async def test_every_route_parameter_is_assigned_to_an_owner(world: World) -> None:
     named = set().union(*(route.parameters for route in world.routes))
     assert named <= SHARED | world.theirs.keys(), "say whose it is, and fill the tenant with one"
 
@@ -372,7 +374,7 @@ async def _ask(world: World, route: Route, key: str) -> httpx2.Response:
     )
 
 
-async def test_what_is_another_tenants_is_there_for_that_tenant(world: World) -> None:
+async def test_a_tenants_resources_exist_for_that_tenant(world: World) -> None:
     """Otherwise the test below would show nothing."""
     for route in world.guarded:
         own = route.parameters - SHARED - {"key_id"}
@@ -383,7 +385,7 @@ async def test_what_is_another_tenants_is_there_for_that_tenant(world: World) ->
                 assert route.path.endswith(("/plan", "/tasks")), (route, found.text)
 
 
-async def test_what_is_another_tenants_is_not_there(world: World) -> None:
+async def test_another_tenants_resources_are_not_found(world: World) -> None:
     wrong = {}
     for route in world.guarded:
         if route.parameters - SHARED and route.scope is not None:
@@ -394,7 +396,7 @@ async def test_what_is_another_tenants_is_not_there(world: World) -> None:
     assert wrong == {}
 
 
-async def test_no_list_shows_anything_of_another_tenant(world: World) -> None:
+async def test_no_list_shows_data_of_another_tenant(world: World) -> None:
     secrets = {CANARY, *world.theirs.values()}
     for route in world.guarded:
         if route.method == "GET" and route.scope and not route.parameters - SHARED:
@@ -407,7 +409,7 @@ async def test_no_list_shows_anything_of_another_tenant(world: World) -> None:
             assert not shown, (route, shown, found.text[:300])
 
 
-async def test_the_other_standards_do_not_show_it_either(world: World) -> None:
+async def test_a2a_routes_show_no_data_of_another_tenant(world: World) -> None:
     for path in (f"/a2a/tasks/{world.theirs['id']}", "/a2a/tasks"):
         headers = bearer(world.keys["beta"], **{"A2A-Version": "1.0"})
         found = await world.client.get(path, headers=headers)
@@ -415,7 +417,7 @@ async def test_the_other_standards_do_not_show_it_either(world: World) -> None:
         assert found.status_code == 404 or world.theirs["id"] not in found.text
 
 
-async def test_a_run_in_a_session_of_the_same_name_is_another_session(world: World) -> None:
+async def test_a_session_id_used_by_two_tenants_means_two_sessions(world: World) -> None:
     session = world.theirs["session_id"]
     body = {"input": "Where is my order 1043?", "session_id": session}
     headers = bearer(world.keys["beta"])

@@ -31,7 +31,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield found
 
 
-async def test_agents_are_listed_and_shown_as_the_command_does_it(desk: Served) -> None:
+async def test_agents_equal_the_output_of_the_command(desk: Served) -> None:
     listed = await desk.get("/agents")
     assert listed == {"items": await desk.command("agents", "list"), "next_cursor": None}
     for each in listed["items"]:
@@ -61,7 +61,7 @@ async def test_agents_of_files_are_shown_with_their_files(
         assert shown == await desk.command("agents", "show", "退款")
 
 
-async def test_what_agents_do_is_told_as_the_command_tells_it(desk: Served) -> None:
+async def test_agent_activity_equals_the_output_of_the_command(desk: Served) -> None:
     store = await desk.store()
     await store.create(NewSession(id="a", agent="陌生人"))
     await store.create(NewSession(id="b", agent="who-left", status="waiting"))
@@ -77,7 +77,7 @@ async def test_what_agents_do_is_told_as_the_command_tells_it(desk: Served) -> N
     assert (by_name["who-left"]["known"], by_name["who-left"]["waiting"]) == (False, 1)
 
 
-async def test_idle_sessions_need_not_be_counted(desk: Served) -> None:
+async def test_the_count_of_idle_sessions_can_be_skipped(desk: Served) -> None:
     store = await desk.store()
     for number in range(3):
         await store.create(NewSession(id=f"i{number}", agent="billing"))
@@ -90,7 +90,7 @@ async def test_idle_sessions_need_not_be_counted(desk: Served) -> None:
     assert (busy["idle"], busy["waiting"], busy["sessions"]) == (0, 1, 1)
 
 
-async def test_deadlocks_are_listed_as_the_command_lists_them(desk: Served) -> None:
+async def test_deadlocks_equal_the_output_of_the_command(desk: Served) -> None:
     store = await desk.store()
     for number in range(3):
         found = Deadlock(

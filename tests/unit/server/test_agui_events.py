@@ -62,7 +62,7 @@ def test_agents_are_steps() -> None:
     ]
 
 
-def test_calls_are_told_with_their_results() -> None:
+def test_calls_are_sent_with_their_results() -> None:
     events = told(
         event(1, "llm_call", function_call("c", "f", '{"x":1}'), function_call("d", "g", "")),
         event(2, "tool_call", function_output("c", [{"type": "input_text", "text": "ok"}])),
@@ -97,7 +97,7 @@ def test_variables_are_the_state() -> None:
     ]
 
 
-def test_a_message_that_broke_off_is_withdrawn() -> None:
+def test_a_broken_off_message_is_withdrawn() -> None:
     events = told(
         ModelDelta(kind="text", text="half"),
         event(1, "agent_error", error="down"),
@@ -114,7 +114,7 @@ def test_a_message_that_broke_off_is_withdrawn() -> None:
     assert (events[-1]["code"], events[-1]["message"]) == ("model.failed", "down")
 
 
-def test_every_ending_is_told() -> None:
+def test_every_run_outcome_has_its_agui_event() -> None:
     for status, code in (
         ("failed", "run.failed"),
         ("out_of_budget", "run.out_of_budget"),
@@ -129,7 +129,7 @@ def test_every_ending_is_told() -> None:
     assert [each["delta"] for each in events if "delta" in each] == ["no"]
 
 
-def test_details_for_ourselves_stay_here() -> None:
+def test_internal_details_are_not_sent() -> None:
     details = {"id": "s.h1", "from": "a", "to": "b", "status": "completed", "hash": "x"}
     events = told(event(1, "handoff", details=details), event(2, "route", details={"agent": "b"}))
     values = [each["value"] for each in events if each["type"] == "CUSTOM"]

@@ -20,7 +20,7 @@ from tests.unit.server.desks import API, problem, serving
 _LONG = "x" * 100_000 + "\n"
 
 
-async def test_lines_are_read_only_as_they_are_sent() -> None:
+async def test_lines_are_generated_only_as_they_are_sent() -> None:
     read = 0
 
     async def lines() -> AsyncGenerator[str, None]:
@@ -38,7 +38,7 @@ async def test_lines_are_read_only_as_they_are_sent() -> None:
     await body.aclose()
 
 
-async def test_whoever_goes_away_is_not_read_for(
+async def test_a_disconnected_client_stops_the_generator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = asyncio.Event()
@@ -77,7 +77,7 @@ async def test_an_error_before_the_first_line_is_a_problem(
         problem(await desk("GET", "/audit/export"), 503, "store.unavailable")
 
 
-async def test_an_error_in_the_middle_breaks_the_connection_off(
+async def test_an_error_in_the_middle_breaks_off_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:
@@ -94,6 +94,6 @@ async def test_an_error_in_the_middle_breaks_the_connection_off(
             await client.get(f"{API}/audit/export")
 
 
-def test_half_characters_are_sent_as_escapes() -> None:
+def test_lone_surrogates_are_sent_as_escapes() -> None:
     assert answer({"a": "\ud800"}).body == b'{"a":"\\ud800"}'
     assert answer({"a": "客"}).body == '{"a":"客"}'.encode()

@@ -27,7 +27,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield found
 
 
-async def test_a_list_is_what_the_command_prints(desk: Served) -> None:
+async def test_an_audit_list_equals_the_output_of_the_command(desk: Served) -> None:
     for query, options in (
         ("", ()),
         ("agent=router", ("--agent", "router")),
@@ -45,7 +45,7 @@ async def test_a_list_is_what_the_command_prints(desk: Served) -> None:
         assert found["items"] == await desk.command("audit", "list", *options), query
 
 
-async def test_pages_have_no_gaps_also_within_one_event(desk: Served) -> None:
+async def test_audit_pages_have_no_gaps_even_within_one_event(desk: Served) -> None:
     whole = (await desk.get("/audit/records"))["items"]
     assert len(whole) == 12
     for limit in (1, 2, 5):
@@ -54,7 +54,7 @@ async def test_pages_have_no_gaps_also_within_one_event(desk: Served) -> None:
     assert {each["id"] for each in oldest} == {each["id"] for each in whole}
 
 
-async def test_a_text_is_looked_for_in_lists_and_exports(
+async def test_text_filters_work_for_lists_and_exports(
     desk: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = await desk.pages("/audit/records?text=MS.SATO", limit=1)
@@ -76,7 +76,7 @@ async def test_a_text_is_looked_for_in_lists_and_exports(
         problem(await desk("GET", f"/audit/export?{query_}"), 422)
 
 
-async def test_a_record_is_found_by_its_id_and_those_of_a_handoff_together(desk: Served) -> None:
+async def test_a_record_and_the_records_of_a_handoff_are_found(desk: Served) -> None:
     for name in ("s/3.2", "s/3", "s/6", "s.h1"):
         found = await desk.get(f"/audit/records/{name}")
         assert found["items"] == await desk.command("audit", "show", name)
@@ -85,7 +85,7 @@ async def test_a_record_is_found_by_its_id_and_those_of_a_handoff_together(desk:
     problem(await desk("GET", f"/audit/records/{'x' * 301}"), 422)
 
 
-async def test_a_list_of_nonsense_is_refused(desk: Served) -> None:
+async def test_an_invalid_list_query_is_refused(desk: Served) -> None:
     for query in (
         "limit=0",
         "status=done",
@@ -104,7 +104,7 @@ async def test_a_list_of_nonsense_is_refused(desk: Served) -> None:
         problem(await desk("GET", f"/audit/records?{query}"), 422)
 
 
-async def test_an_export_is_what_the_command_writes(desk: Served, tmp_path: Path) -> None:
+async def test_an_export_equals_the_output_of_the_command(desk: Served, tmp_path: Path) -> None:
     exported = await desk("GET", "/audit/export")
     assert exported.headers["content-type"] == "application/x-ndjson"
     file = tmp_path / "audit.jsonl"
@@ -123,7 +123,7 @@ def _export(file: Path) -> None:
     assert main(["audit", "export", "--output", str(file)]) == 0
 
 
-async def test_an_unbroken_audit_is_verified(desk: Served) -> None:
+async def test_an_unchanged_audit_is_verified(desk: Served) -> None:
     found = await desk("POST", "/audit/verify", {})
     assert found.json() == await desk.command("audit", "verify")
     assert found.json()["ok"] is True
@@ -134,7 +134,7 @@ async def test_an_unbroken_audit_is_verified(desk: Served) -> None:
     problem(await desk("POST", "/audit/verify", {"session_id": "nobody"}), 404)
 
 
-async def test_meddling_is_found_out(desk: Served) -> None:
+async def test_a_changed_audit_fails_verification(desk: Served) -> None:
     export = (await desk("GET", "/audit/export")).text
     whole = await desk("POST", "/audit/verify", {"against": export})
     assert (whole.json()["ok"], whole.json()["compared"]) == (True, 12)
@@ -150,7 +150,7 @@ async def test_meddling_is_found_out(desk: Served) -> None:
     assert nothing["ok"] is False
 
 
-async def test_a_verification_that_cannot_be_asked_for_is_refused(desk: Served) -> None:
+async def test_an_invalid_verification_request_is_refused(desk: Served) -> None:
     bodies: tuple[Any, ...] = (
         {"session_id": "a/b"},
         {"timeout_s": 0},
@@ -163,7 +163,7 @@ async def test_a_verification_that_cannot_be_asked_for_is_refused(desk: Served) 
         problem(await desk("POST", "/audit/verify", body), 422)
 
 
-async def test_a_verification_has_a_deadline_and_is_alone(
+async def test_a_verification_has_a_deadline_and_runs_alone(
     desk: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = asyncio.Event()
@@ -180,7 +180,9 @@ async def test_a_verification_has_a_deadline_and_is_alone(
     monkeypatch.undo()
 
 
-async def test_reading_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_the_audit_needs_the_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("run", "answer")) as desk:
         for path in ("/audit/records", "/audit/records/s/1", "/audit/export"):
             problem(await desk("GET", path), 403, "auth.scope")

@@ -54,7 +54,7 @@ async def test_agents_negotiate_and_agree(desk: Served) -> None:
     assert (await desk.get("/messages?agent=陌生人"))["items"]
 
 
-async def test_a_request_is_acknowledged_rejected_or_withdrawn(desk: Served) -> None:
+async def test_a_collaboration_request_is_accepted_rejected_or_cancelled(desk: Served) -> None:
     asked = {"move": "request", "task": "退款 1042", "requirements": {"by": 5}}
     taken = await begin(desk, **asked)
     assert done(await move(desk, taken, "陌生人", "acknowledge"))["phase"] == "agreement"
@@ -83,7 +83,7 @@ async def test_a_call_for_bids_is_awarded(desk: Served) -> None:
     assert chosen["phase"] == "negotiation"
 
 
-async def test_what_does_not_fit_is_a_conflict_and_changes_nothing(desk: Served) -> None:
+async def test_a_move_that_does_not_fit_is_a_conflict_and_changes_nothing(desk: Served) -> None:
     offer = await begin(desk)
     for agent, name, fields, code in (
         ("triage", "counter", {"terms": 1}, "collaboration.turn"),
@@ -95,7 +95,7 @@ async def test_what_does_not_fit_is_a_conflict_and_changes_nothing(desk: Served)
     assert await desk.get(f"/collaborations/{offer['id']}") == offer
 
 
-async def test_what_cannot_be_meant_is_refused(desk: Served) -> None:
+async def test_an_invalid_move_is_refused(desk: Served) -> None:
     offer = await begin(desk)
     wrong: list[dict[str, Any]] = [
         {"move": "accept"},
@@ -141,13 +141,13 @@ async def test_collaborations_are_listed_by_agent_and_phase(desk: Served) -> Non
     assert {each["id"] for each in found["items"]} == set(ids[1:])
 
 
-async def test_what_is_said_with_a_key_is_said_once(desk: Served) -> None:
+async def test_a_repeated_key_creates_one_collaboration(desk: Served) -> None:
     first = await begin(desk, key="k1")
     assert await begin(desk, key="k1") == first
     assert len((await desk.get("/collaborations"))["items"]) == 1
 
 
-async def test_acting_in_an_agents_name_is_for_administrators(
+async def test_acting_for_an_agent_needs_the_admin_scope(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counter(tmp_path, monkeypatch, gate=As("read", "run", "answer")) as desk:

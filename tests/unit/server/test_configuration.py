@@ -15,11 +15,11 @@ from ekiden.server import ServerConfig
 from ekiden.server.configuration import server_config
 
 
-def test_the_defaults_of_settings_and_of_a_server_are_the_same() -> None:
+def test_server_settings_and_server_config_have_the_same_defaults() -> None:
     assert server_config(Settings()) == ServerConfig()
 
 
-def test_every_setting_reaches_the_server() -> None:
+def test_every_server_setting_reaches_the_server_config() -> None:
     named = {each.name for each in fields(ServerSettings)}
     assert named <= {each.name for each in fields(ServerConfig)}
     other = ServerSettings(
@@ -61,7 +61,7 @@ def test_every_setting_reaches_the_server() -> None:
         ("name.example.net", True),
     ],
 )
-def test_hosts_are_names_patterns_and_networks(host: str, is_known: bool) -> None:
+def test_hosts_can_be_names_patterns_and_networks(host: str, is_known: bool) -> None:
     known = read_hosts(
         [
             "*.example.com",
@@ -77,12 +77,12 @@ def test_hosts_are_names_patterns_and_networks(host: str, is_known: bool) -> Non
     assert (found in known) is is_known
 
 
-def test_an_address_of_a_page_is_told_to_be_no_host() -> None:
+def test_a_page_address_given_as_a_host_is_refused() -> None:
     with pytest.raises(UserError, match="is not a host; write names such as"):
         read_hosts(["https://desk.example.com"])
 
 
-def test_options_win_over_settings_if_they_are_given() -> None:
+def test_options_override_settings() -> None:
     settings = Settings(server=ServerSettings(host="::1", port=1))
     config = server_config(settings, host=None, port=2)
     assert (config.host, config.port) == ("::1", 2)
@@ -106,7 +106,7 @@ def test_options_win_over_settings_if_they_are_given() -> None:
         ServerSettings(origins=("a.example",)),
     ],
 )
-def test_names_that_cannot_be_are_refused(server: ServerSettings) -> None:
+def test_invalid_host_names_are_refused(server: ServerSettings) -> None:
     with pytest.raises(UserError, match=r"server\."):
         server_config(Settings(server=server))
 
@@ -130,7 +130,7 @@ def test_settings_are_read_from_the_file_and_the_environment(
         server_config(Settings(server=found))
 
 
-def test_a_port_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_port_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / ".ekiden"
     folder.mkdir()
     (folder / "settings.json").write_text('{"server": {"port": 70000}}')

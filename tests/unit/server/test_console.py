@@ -74,7 +74,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
         (f"/{LOGO}", LOGO, "image/png", EVER),
     ],
 )
-async def test_its_files_are_open_to_all(
+async def test_console_files_need_no_key(
     client: httpx2.AsyncClient, path: str, name: str, kind: str, caching: str
 ) -> None:
     found = await client.get(path)
@@ -90,7 +90,7 @@ async def test_its_files_are_open_to_all(
 
 
 @pytest.mark.parametrize("path", ["/", SCRIPT, "/assets/words/zh.json", "/favicon.svg"])
-async def test_the_page_can_run_and_load_nothing_but_itself(
+async def test_the_content_security_policy_allows_only_the_consoles_own_code(
     client: httpx2.AsyncClient, path: str
 ) -> None:
     headers = (await client.get(path)).headers
@@ -129,33 +129,35 @@ async def test_the_page_can_run_and_load_nothing_but_itself(
         "/assets/words%5czh.json",
     ],
 )
-async def test_nothing_else_of_the_folder_is(client: httpx2.AsyncClient, path: str) -> None:
+async def test_other_files_of_the_folder_are_not_served(
+    client: httpx2.AsyncClient, path: str
+) -> None:
     assert is_problem(await client.get(path), 404, "request.not_found")
 
 
 @pytest.mark.parametrize("path", ["/index.html", "/secret.json", "/nested/more.js", "/assets"])
-async def test_other_paths_need_a_caller_as_ever(client: httpx2.AsyncClient, path: str) -> None:
+async def test_other_paths_still_need_a_key(client: httpx2.AsyncClient, path: str) -> None:
     assert is_problem(await client.get(path), 401, "auth.required")
 
 
 @pytest.mark.parametrize("path", ["/", SCRIPT])
-async def test_they_are_for_looking_at(app: FastAPI, client: httpx2.AsyncClient, path: str) -> None:
+async def test_console_files_can_only_be_read(
+    app: FastAPI, client: httpx2.AsyncClient, path: str
+) -> None:
     assert is_problem(await client.post(path, json={}), 401, "auth.required")
     made = await make_key(app)
     found = await client.post(path, json={}, headers=bearer(made))
     assert is_problem(found, 405, "request.method_not_allowed")
 
 
-async def test_a_file_that_comes_later_is_not_served(
-    client: httpx2.AsyncClient, folder: Path
-) -> None:
+async def test_a_file_added_later_is_not_served(client: httpx2.AsyncClient, folder: Path) -> None:
     (folder / "assets" / "late-12345678.js").write_bytes(b"1")
     (folder / SCRIPT[1:]).write_bytes(b"another build")
     assert (await client.get("/assets/late-12345678.js")).status_code == 404
     assert (await client.get(SCRIPT)).content == FILES[SCRIPT[1:]]
 
 
-async def test_who_has_a_file_already_is_told_so(client: httpx2.AsyncClient) -> None:
+async def test_a_cached_file_is_answered_with_not_modified(client: httpx2.AsyncClient) -> None:
     for path in ("/", SCRIPT):
         first = await client.get(path)
         etag = first.headers["etag"]
@@ -180,7 +182,7 @@ async def received(client: httpx2.AsyncClient, path: str, accept: str) -> tuple[
 
 
 @pytest.mark.parametrize("accept", ["gzip", "br, GZIP;q=0.5", "*", "gzip, deflate, br, zstd"])
-async def test_texts_are_compressed_for_those_who_take_it(
+async def test_text_files_are_compressed_if_the_client_accepts_it(
     client: httpx2.AsyncClient, accept: str
 ) -> None:
     whole = FILES[SCRIPT[1:]]
@@ -193,17 +195,19 @@ async def test_texts_are_compressed_for_those_who_take_it(
 @pytest.mark.parametrize(
     "accept", ["", "identity", "br", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=0, *"]
 )
-async def test_they_are_sent_as_they_are_to_others(client: httpx2.AsyncClient, accept: str) -> None:
+async def test_files_are_sent_uncompressed_otherwise(
+    client: httpx2.AsyncClient, accept: str
+) -> None:
     assert await received(client, SCRIPT, accept) == ("", FILES[SCRIPT[1:]])
 
 
-async def test_what_would_not_get_shorter_is_sent_as_it_is(client: httpx2.AsyncClient) -> None:
+async def test_files_that_do_not_shrink_are_sent_uncompressed(client: httpx2.AsyncClient) -> None:
     for path, name in (("/", "index.html"), (f"/{LOGO}", LOGO)):
         assert await received(client, path, "gzip") == ("", FILES[name])
 
 
 @pytest.mark.parametrize("kind", ["off", "missing", "empty"])
-async def test_without_a_console_there_is_nothing_at_its_paths(
+async def test_without_a_console_its_paths_are_not_found(
     tmp_path: Path, folder: Path, kind: str
 ) -> None:
     if kind == "empty":
@@ -217,12 +221,14 @@ async def test_without_a_console_there_is_nothing_at_its_paths(
         assert (await client.get("/api/v1/me")).json()["console"] is False
 
 
-async def test_the_api_says_that_there_is_one(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_the_api_reports_that_a_console_exists(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
     made = await make_key(app)
     assert (await client.get("/api/v1/me", headers=bearer(made))).json()["console"] is True
 
 
-async def test_its_files_are_not_in_the_document(app: FastAPI) -> None:
+async def test_console_files_are_not_in_the_openapi_document(app: FastAPI) -> None:
     assert not [
         path
         for path in app.openapi()["paths"]
@@ -230,14 +236,14 @@ async def test_its_files_are_not_in_the_document(app: FastAPI) -> None:
     ]
 
 
-async def test_pages_of_others_do_not_load_its_parts(client: httpx2.AsyncClient) -> None:
+async def test_foreign_pages_cannot_load_parts_of_the_console(client: httpx2.AsyncClient) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     assert is_problem(await client.get(SCRIPT, headers=headers), 403, "auth.origin")
     visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert (await client.get("/", headers=visit)).status_code == 200
 
 
-def test_files_are_read_by_the_path_that_they_are_served_at(folder: Path) -> None:
+def test_console_files_are_read_by_their_served_path(folder: Path) -> None:
     assert sorted(read_files(ServerConfig(static=folder))) == [
         "/",
         "/assets/index-Bf_3x-9Z.js",

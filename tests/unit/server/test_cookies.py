@@ -77,21 +77,23 @@ def cookie(login: str) -> str:
     return f"ekiden_login_8321={login}"
 
 
-async def test_a_cookie_says_who_calls(gate: KeyAuthorization, made: NewKey, login: str) -> None:
+async def test_a_cookie_identifies_the_caller(
+    gate: KeyAuthorization, made: NewKey, login: str
+) -> None:
     asks = connection(f"theme=dark; {cookie(login)}; lang=zh")
     assert (await gate.caller(asks)).key_id == made.key.id
     assert asks.state.csrf_token == csrf_token(login)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-async def test_reading_needs_no_token(
+async def test_reading_with_a_cookie_needs_no_csrf_token(
     gate: KeyAuthorization, made: NewKey, login: str, method: str
 ) -> None:
     assert (await gate.caller(connection(cookie(login), method=method))).name == "console"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "get", "BREW"])
-async def test_everything_else_needs_the_token(
+async def test_writing_with_a_cookie_needs_the_csrf_token(
     gate: KeyAuthorization, made: NewKey, login: str, method: str
 ) -> None:
     with pytest.raises(CsrfFailed) as caught:
@@ -103,14 +105,14 @@ async def test_everything_else_needs_the_token(
 
 
 @pytest.mark.parametrize("given", ["", "x", "é", UNKNOWN, "0" * 64, csrf_token(UNKNOWN)])
-async def test_a_wrong_token_is_none(
+async def test_a_wrong_csrf_token_is_refused(
     gate: KeyAuthorization, made: NewKey, login: str, given: str
 ) -> None:
     with pytest.raises(CsrfFailed):
         await gate.caller(connection(cookie(login), method="POST", x_csrf_token=given))
 
 
-async def test_the_key_is_no_token_and_two_tokens_are_none(
+async def test_the_key_or_two_values_are_refused_as_csrf_token(
     gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     with pytest.raises(CsrfFailed):
@@ -121,14 +123,16 @@ async def test_the_key_is_no_token_and_two_tokens_are_none(
         await gate.caller(HTTPConnection(twice.scope))
 
 
-async def test_a_token_is_of_one_key_and_tells_nothing_of_it(made: NewKey, login: str) -> None:
+async def test_a_csrf_token_belongs_to_one_login_and_reveals_nothing(
+    made: NewKey, login: str
+) -> None:
     assert csrf_token(login) == csrf_token(login)
     assert csrf_token(login) != csrf_token(UNKNOWN)
     assert len(csrf_token(login)) == 64
     assert login not in csrf_token(login)
 
 
-async def test_the_key_is_no_login_and_what_is_stored_neither(
+async def test_the_key_or_the_stored_hash_is_refused_as_login_cookie(
     gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     stored = [each.key for each in await store.list_documents(LOGINS)]
@@ -139,7 +143,7 @@ async def test_the_key_is_no_login_and_what_is_stored_neither(
     assert login not in stored
 
 
-async def test_a_login_is_over_after_a_month(
+async def test_a_login_expires_after_a_month(
     gate: KeyAuthorization, ring: KeyRing, login: str, store: MemoryStore
 ) -> None:
     [document] = await store.list_documents(LOGINS)
@@ -151,7 +155,7 @@ async def test_a_login_is_over_after_a_month(
     assert not await store.list_documents(LOGINS)
 
 
-async def test_a_header_wins_and_the_cookie_is_not_looked_at(
+async def test_a_key_header_overrides_the_cookie(
     gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await KeyStore(store).create("program", scopes=["run"])
@@ -161,7 +165,7 @@ async def test_a_header_wins_and_the_cookie_is_not_looked_at(
         assert not hasattr(asks.state, "csrf_token")
 
 
-async def test_a_wrong_header_is_not_mended_by_a_good_cookie(
+async def test_a_wrong_key_header_is_refused_despite_a_valid_cookie(
     gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     asks = connection(cookie(login), x_api_key=UNKNOWN)
@@ -174,7 +178,7 @@ async def test_a_wrong_header_is_not_mended_by_a_good_cookie(
     "value",
     ["", "x", UNKNOWN, f'"{UNKNOWN}"', "ek_abcdefgh", "sk-other", "%65k_abcdefgh_" + "a" * 40],
 )
-async def test_a_broken_login_is_refused_and_to_be_forgotten(
+async def test_an_invalid_login_cookie_is_refused_and_cleared(
     gate: KeyAuthorization, made: NewKey, value: str
 ) -> None:
     asks = connection(cookie(value))
@@ -184,7 +188,7 @@ async def test_a_broken_login_is_refused_and_to_be_forgotten(
     assert asks.state.is_cookie_bad
 
 
-async def test_a_key_that_was_good_once_is_told_so(
+async def test_a_cookie_of_a_revoked_key_is_reported_as_expired(
     gate: KeyAuthorization, ring: KeyRing, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     await KeyStore(store).revoke(made.key.id)
@@ -195,7 +199,7 @@ async def test_a_key_that_was_good_once_is_told_so(
     assert asks.state.is_cookie_bad
 
 
-async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
+async def test_additional_invalid_cookies_do_not_lock_a_user_out(
     gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     for cookies in (
@@ -207,7 +211,7 @@ async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
         assert (await gate.caller(connection(*cookies))).key_id == made.key.id
 
 
-async def test_two_keys_that_are_both_good_are_refused(
+async def test_two_valid_login_cookies_are_refused(
     gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await KeyStore(store).create("other", scopes=["read"])
@@ -219,21 +223,21 @@ async def test_two_keys_that_are_both_good_are_refused(
 
 
 @pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_login_8321={UNKNOWN}"])
-async def test_a_cookie_of_an_earlier_store_locks_nobody_out_where_no_key_is_needed(
+async def test_an_old_cookie_is_ignored_where_no_key_is_needed(
     gate: KeyAuthorization, left: str
 ) -> None:
     for method in ("GET", "POST"):
         assert await gate.caller(connection(cookie(left), method=method)) == LOCAL
 
 
-async def test_it_lets_nobody_in_either(ring: KeyRing) -> None:
+async def test_an_unknown_cookie_is_refused_where_a_key_is_needed(ring: KeyRing) -> None:
     asks = connection(cookie(UNKNOWN))
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig(allow_local=False)).caller(asks)
     assert asks.state.is_cookie_bad
 
 
-async def test_a_websocket_with_a_cookie_is_for_pages_of_this_server(
+async def test_a_websocket_with_a_cookie_needs_the_servers_own_origin(
     gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     own = connection(cookie(login), kind="websocket", origin=OWN)
@@ -245,7 +249,7 @@ async def test_a_websocket_with_a_cookie_is_for_pages_of_this_server(
             await gate.caller(connection(cookie(login), kind="websocket", origin=other))
 
 
-async def test_a_websocket_that_offers_a_key_needs_no_origin(
+async def test_a_websocket_that_sends_a_key_needs_no_origin(
     gate: KeyAuthorization, made: NewKey
 ) -> None:
     offer = f"ekiden.v1, ekiden.bearer.{made.text}"
@@ -253,7 +257,7 @@ async def test_a_websocket_that_offers_a_key_needs_no_origin(
     assert (await gate.caller(asks)).key_id == made.key.id
 
 
-async def test_a_key_has_one_rate_however_it_is_sent(
+async def test_header_and_cookie_of_a_key_share_one_rate_limit(
     ring: KeyRing, made: NewKey, login: str
 ) -> None:
     gate = KeyAuthorization(ring, ServerConfig(rate=0.001, burst=3))
@@ -266,7 +270,7 @@ async def test_a_key_has_one_rate_however_it_is_sent(
     assert not hasattr(asks.state, "is_cookie_bad")
 
 
-def test_each_port_has_a_cookie_of_its_own() -> None:
+def test_each_port_has_its_own_cookie() -> None:
     sent = "ekiden_login=a; ekiden_login_8321=b; ekiden_login_8322=c"
     for host, found in (("desk.example.com", "a"), ("127.0.0.1:8321", "b"), ("[::1]:8322", "c")):
         assert kept_logins(Headers({"cookie": sent, "host": host})) == [found]
@@ -286,5 +290,5 @@ def test_each_port_has_a_cookie_of_its_own() -> None:
         (";;;", []),
     ],
 )
-def test_cookies_are_read_strictly(sent: str, found: list[str]) -> None:
+def test_malformed_cookies_are_ignored(sent: str, found: list[str]) -> None:
     assert kept_logins(Headers({"cookie": sent})) == found

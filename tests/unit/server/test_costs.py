@@ -25,7 +25,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield found
 
 
-async def test_costs_are_what_the_command_prints(desk: Served) -> None:
+async def test_costs_equal_the_output_of_the_command(desk: Served) -> None:
     for query, options in (
         ("", ()),
         ("?session=s", ("s",)),
@@ -41,13 +41,15 @@ async def test_costs_are_what_the_command_prints(desk: Served) -> None:
     assert (await desk.get("/costs?session=s"))["total"]["cost"] == 0.5
 
 
-async def test_costs_of_nonsense_are_refused(desk: Served) -> None:
+async def test_an_invalid_cost_query_is_refused(desk: Served) -> None:
     problem(await desk("GET", "/costs?session=nobody"), 404, "session.not_found")
     for query in ("by=moon", "by=day&by=day", "since=x", "session=a/b", "session="):
         problem(await desk("GET", f"/costs?{query}"), 422)
 
 
-async def test_reading_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_costs_needs_the_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("run")) as desk:
         problem(await desk("GET", "/costs"), 403, "auth.scope")
         problem(await desk("GET", "/mirror"), 403, "auth.scope")

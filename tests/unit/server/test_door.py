@@ -92,7 +92,7 @@ async def post(client: httpx2.AsyncClient, content: Any, **headers: str) -> http
         "127.0.0.1",
     ],
 )
-async def test_names_of_this_machine_are_answered(client: httpx2.AsyncClient, host: str) -> None:
+async def test_local_host_names_are_accepted(client: httpx2.AsyncClient, host: str) -> None:
     assert (await client.get(SESSIONS, headers={"Host": host})).status_code == 200
 
 
@@ -121,11 +121,11 @@ async def test_names_of_this_machine_are_answered(client: httpx2.AsyncClient, ho
         "localhost/..",
     ],
 )
-async def test_other_names_are_refused(client: httpx2.AsyncClient, host: str) -> None:
+async def test_other_host_names_are_refused(client: httpx2.AsyncClient, host: str) -> None:
     assert is_problem(await client.get(SESSIONS, headers={"Host": host}), 403, "auth.origin")
 
 
-async def test_names_of_the_configuration_are_answered(
+async def test_configured_host_names_are_accepted(
     own_app: FastAPI, own_client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(own_app)
@@ -134,7 +134,7 @@ async def test_names_of_the_configuration_are_answered(
         assert found.status_code == 200, host
 
 
-async def test_the_address_that_the_server_listens_on_is_a_name_of_it(tmp_path: Path) -> None:
+async def test_the_listening_address_is_accepted_as_host_name(tmp_path: Path) -> None:
     for listening, host in (("192.168.1.2", "192.168.1.2:8321"), ("fd00::1", "[fd00::1]:8321")):
         config = ServerConfig(host=listening)
         async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
@@ -143,12 +143,12 @@ async def test_the_address_that_the_server_listens_on_is_a_name_of_it(tmp_path: 
             assert found.status_code == 200
 
 
-async def test_health_is_told_under_any_name(client: httpx2.AsyncClient) -> None:
+async def test_health_is_answered_for_any_host_name(client: httpx2.AsyncClient) -> None:
     assert (await client.get("/healthz", headers={"Host": "10.0.0.7:8321"})).status_code == 200
     assert (await client.get("/docs", headers={"Host": "10.0.0.7:8321"})).status_code == 403
 
 
-async def test_two_hosts_are_none(app: FastAPI) -> None:
+async def test_two_host_headers_are_refused(app: FastAPI) -> None:
     status, _ = await _raw(app, [(b"host", b"localhost"), (b"host", b"localhost")])
     assert status == 403
     status, _ = await _raw(app, [])
@@ -218,7 +218,9 @@ async def test_pages_of_the_server_may_call_it(client: httpx2.AsyncClient, origi
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-async def test_other_pages_may_not(client: httpx2.AsyncClient, origin: str, method: str) -> None:
+async def test_foreign_pages_may_not_call_it(
+    client: httpx2.AsyncClient, origin: str, method: str
+) -> None:
     headers = {"Origin": origin, "Access-Control-Request-Method": "GET"}
     found = await client.request(method, SESSIONS, headers=headers)
     assert is_problem(found, 403, "auth.origin")
@@ -233,7 +235,7 @@ async def test_a_configured_page_may_call_and_read(client: httpx2.AsyncClient) -
     assert "Origin" in found.headers["vary"]
 
 
-async def test_a_configured_page_reads_problems_too(
+async def test_a_configured_page_can_read_problems(
     own_app: FastAPI, own_client: httpx2.AsyncClient
 ) -> None:
     await make_key(own_app)
@@ -242,7 +244,7 @@ async def test_a_configured_page_reads_problems_too(
     assert found.headers["access-control-allow-origin"] == PAGE
 
 
-async def test_a_browser_that_asks_first_is_answered_without_a_key(
+async def test_a_cors_preflight_request_needs_no_key(
     own_app: FastAPI, own_client: httpx2.AsyncClient
 ) -> None:
     await make_key(own_app)
@@ -260,7 +262,7 @@ async def test_a_browser_that_asks_first_is_answered_without_a_key(
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_images_and_scripts_of_other_pages_are_refused(
+async def test_cross_site_requests_without_cors_are_refused(
     client: httpx2.AsyncClient, site: str
 ) -> None:
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
@@ -273,7 +275,7 @@ async def test_images_and_scripts_of_other_pages_are_refused(
     "given",
     [{"origins": ["*"]}, {"origins": ["desk.example.com"]}, {"hosts": ["*"]}, {"hosts": ["a b"]}],
 )
-async def test_names_that_cannot_be_are_refused_when_the_server_is_made(
+async def test_invalid_host_names_are_refused_when_the_server_is_created(
     tmp_path: Path, given: dict[str, Any]
 ) -> None:
     with pytest.raises(UserError, match=r"server\."):
@@ -281,11 +283,11 @@ async def test_names_that_cannot_be_are_refused_when_the_server_is_made(
 
 
 @pytest.mark.parametrize("text", ["http://", "://x", "ftp://x", "http://a/b", "http://a:0", "x"])
-async def test_what_is_no_origin_is_none(text: str) -> None:
+async def test_an_invalid_origin_is_parsed_as_none(text: str) -> None:
     assert parse_origin(text) is None
 
 
-async def test_a_host_is_read_as_browsers_write_it() -> None:
+async def test_a_host_header_with_an_ipv6_address_is_parsed() -> None:
     host = parse_host("[FD00::1]:99")
     assert host is not None
     assert (host.name, host.port) == ("fd00::1", 99)
@@ -323,7 +325,7 @@ def _try_sockets(app: FastAPI) -> None:
             pass
 
 
-async def test_a_websocket_is_refused_with_its_problem_where_that_can_be_told() -> None:
+async def test_a_refused_websocket_carries_its_problem_where_supported() -> None:
     for extensions, kind in (({"websocket.http.response": {}}, "websocket.http.response.start"),
                              (None, "websocket.close")):  # fmt: skip
         sent: list[Message] = []
@@ -348,14 +350,14 @@ async def _never() -> Message:
 # Bodies
 
 
-async def test_a_body_that_is_too_long_is_refused_by_its_length(
+async def test_a_too_long_body_is_refused_by_its_content_length(
     client: httpx2.AsyncClient,
 ) -> None:
     found = await post(client, b"[" + b" " * 20_000)
     assert is_problem(found, 413, "request.too_large")
 
 
-async def test_a_body_that_is_too_long_is_refused_while_it_comes(
+async def test_a_too_long_body_is_refused_while_it_is_received(
     client: httpx2.AsyncClient,
 ) -> None:
     taken = 0
@@ -371,14 +373,14 @@ async def test_a_body_that_is_too_long_is_refused_while_it_comes(
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "1e3", "٣", "9" * 40, ""])
-async def test_a_length_that_is_none_is_refused(app: FastAPI, length: str) -> None:
+async def test_an_invalid_content_length_is_refused(app: FastAPI, length: str) -> None:
     headers = [(b"host", b"localhost"), (b"content-length", length.encode())]
     status, body = await _raw(app, headers, path=RUNS, method="POST")
     assert status in (413, 422)
     assert b"request." in body
 
 
-async def test_lengths_that_differ_are_refused(app: FastAPI) -> None:
+async def test_contradictory_content_lengths_are_refused(app: FastAPI) -> None:
     headers = [(b"host", b"a.invalid"), (b"content-length", b"1"), (b"content-length", b"2")]
     headers[0] = (b"host", b"localhost")
     assert (await _raw(app, headers, path=RUNS, method="POST"))[0] == 422
@@ -432,7 +434,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_body_is_the_callers_mistake(client: httpx2.AsyncClient, name: str) -> None:
+async def test_a_hostile_json_body_is_a_client_error(client: httpx2.AsyncClient, name: str) -> None:
     found = await post(client, HOSTILE[name])
     assert is_problem(found, 422, "request.invalid")
     assert "Traceback" not in found.text
@@ -443,7 +445,7 @@ async def test_a_hostile_body_is_the_callers_mistake(client: httpx2.AsyncClient,
     "media_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "x", ""],
 )
-async def test_a_body_of_another_kind_is_refused(
+async def test_a_body_of_another_content_type_is_refused(
     client: httpx2.AsyncClient, media_type: str
 ) -> None:
     found = await post(client, b'{"input": "x"}', **{"Content-Type": media_type})
@@ -467,11 +469,11 @@ async def test_a_compressed_body_is_refused(client: httpx2.AsyncClient) -> None:
         (b"[" * 99 + b"]" * 99, None),
     ],
 )
-async def test_good_json_is_read_as_it_is(body: bytes, value: Any) -> None:
+async def test_valid_json_is_parsed_like_the_standard_library(body: bytes, value: Any) -> None:
     assert check_json(body) == (json.loads(body) if value is None else value)
 
 
-async def test_a_mistake_in_json_says_where() -> None:
+async def test_a_json_syntax_error_names_its_position() -> None:
     with pytest.raises(RequestInvalid, match="line 2, column 3"):
         check_json(b"{\n  x}")
     with pytest.raises(RequestInvalid, match="'a' comes twice"):
@@ -492,7 +494,7 @@ async def test_nothing_is_at_an_address_with_control_characters(
     [f"{SESSIONS}/..%2f..%2fetc%2fpasswd", f"{SESSIONS}/%ff", f"{SESSIONS}/{'x' * 4000}",
      f"{SESSIONS}/../../..", "/%2e%2e/", "//", f"{API}//sessions", "/docs/../api"],
 )  # fmt: skip
-async def test_strange_addresses_are_told_as_problems(
+async def test_malformed_paths_are_answered_with_problems(
     client: httpx2.AsyncClient, path: str
 ) -> None:
     found = await client.get(path)
@@ -505,7 +507,7 @@ async def test_a_nul_in_a_query_is_refused(client: httpx2.AsyncClient) -> None:
     assert is_problem(found, 422, "request.invalid")
 
 
-async def test_methods_that_are_not_served_are_told(client: httpx2.AsyncClient) -> None:
+async def test_an_unsupported_method_lists_the_allowed_methods(client: httpx2.AsyncClient) -> None:
     for method in ("PUT", "TRACE", "OPTIONS", "PROPFIND"):
         found = await client.request(method, SESSIONS)
         assert is_problem(found, 405, "request.method_not_allowed")
@@ -513,7 +515,7 @@ async def test_methods_that_are_not_served_are_told(client: httpx2.AsyncClient) 
         assert "GET" in found.json()["allowed"]
 
 
-async def test_bodies_of_all_requests_together_are_bounded(
+async def test_the_total_size_of_buffered_bodies_is_limited(
     app: FastAPI, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "MAX_HELD", 100)
@@ -524,7 +526,7 @@ async def test_bodies_of_all_requests_together_are_bounded(
     assert (await post(client, b'{"input": ""}')).status_code == 422
 
 
-async def test_a_body_that_never_comes_is_given_up(
+async def test_a_body_that_never_arrives_times_out(
     client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "BODY_S", 0.0)
@@ -540,7 +542,7 @@ async def test_a_body_that_never_comes_is_given_up(
 
 
 @pytest.mark.parametrize("path", [SESSIONS, "/healthz", "/nothing", f"{SESSIONS}/none", "/docs"])
-async def test_every_answer_has_safe_headers(client: httpx2.AsyncClient, path: str) -> None:
+async def test_every_answer_has_security_headers(client: httpx2.AsyncClient, path: str) -> None:
     headers = (await client.get(path)).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
@@ -551,7 +553,7 @@ async def test_every_answer_has_safe_headers(client: httpx2.AsyncClient, path: s
     assert headers["x-request-id"].startswith("req_")
 
 
-async def test_the_callers_id_of_a_request_is_kept_if_it_is_harmless(
+async def test_a_safe_request_id_of_the_caller_is_kept(
     client: httpx2.AsyncClient,
 ) -> None:
     for given, kept in (("abc-123", True), ("a b", False), ("x" * 200, False), ("<b>", False)):
@@ -559,7 +561,7 @@ async def test_the_callers_id_of_a_request_is_kept_if_it_is_harmless(
         assert (found.headers["x-request-id"] == given) is kept
 
 
-async def test_a_line_in_the_log_tells_neither_query_nor_body_nor_key(
+async def test_an_access_log_line_contains_no_query_body_or_key(
     own_app: FastAPI, own_client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = await make_key(own_app)
@@ -588,7 +590,7 @@ async def test_a_line_in_the_log_tells_neither_query_nor_body_nor_key(
         assert "PRIVATE" not in record.getMessage()
 
 
-async def test_a_mistake_of_ours_is_told_without_a_traceback(
+async def test_an_internal_error_is_answered_without_a_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with application(tmp_path, workers=0) as app:
@@ -605,7 +607,7 @@ async def test_a_mistake_of_ours_is_told_without_a_traceback(
     assert "/api/v1/broken" in caplog.text
 
 
-async def test_a_mistake_in_the_middle_of_an_answer_cuts_it(tmp_path: Path) -> None:
+async def test_an_internal_error_in_the_middle_of_an_answer_cuts_it(tmp_path: Path) -> None:
     async with application(tmp_path, workers=0) as app:
 
         @app.get("/api/v1/broken")
@@ -621,7 +623,7 @@ async def test_a_mistake_in_the_middle_of_an_answer_cuts_it(tmp_path: Path) -> N
             await _raw(app, scope_headers, path="/api/v1/broken")
 
 
-async def test_the_page_of_the_api_runs_nothing_and_loads_nothing(
+async def test_the_api_page_cannot_run_or_load_foreign_code(
     client: httpx2.AsyncClient,
 ) -> None:
     found = await client.get("/docs")
@@ -662,7 +664,7 @@ async def _asked(crowd: ConcurrencyLimit, *, accept: bytes = b"*/*", kind: str =
     return int(sent[0].get("status", sent[0].get("code", 0)))
 
 
-async def test_more_requests_than_there_is_room_for_come_again() -> None:
+async def test_requests_beyond_the_concurrency_limit_get_retry_after() -> None:
     inner = _App()
     crowd = ConcurrencyLimit(inner, ServerConfig(max_requests=2, max_streams=1))
     under_way = [asyncio.create_task(_asked(crowd)) for _ in range(2)]
@@ -675,7 +677,7 @@ async def test_more_requests_than_there_is_room_for_come_again() -> None:
     assert crowd.requests == crowd.streams == 0
 
 
-async def test_streams_are_counted_apart_even_if_that_shows_late() -> None:
+async def test_streams_have_their_own_concurrency_limit() -> None:
     inner = _App(b"text/event-stream; charset=utf-8")
     crowd = ConcurrencyLimit(inner, ServerConfig(max_requests=5, max_streams=2))
     under_way = [
@@ -693,7 +695,7 @@ async def test_streams_are_counted_apart_even_if_that_shows_late() -> None:
     assert crowd.streams == 0
 
 
-async def test_other_failures_of_an_application_pass_through_the_crowd() -> None:
+async def test_other_exceptions_pass_through_the_concurrency_limit() -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise OSError("gone")
 
@@ -764,14 +766,14 @@ async def test_a_stream_is_cut_when_its_key_is_revoked(
         assert sent[-1] == {"type": "websocket.close", "code": 1008}
 
 
-async def test_a_stream_does_not_ask_with_every_piece() -> None:
+async def test_a_stream_does_not_recheck_the_key_with_every_piece() -> None:
     gate = _Gate()
     sent = await _stream("http", gate, 10)
     assert len(sent) == 10
     assert gate.asked == 0
 
 
-async def test_a_stream_goes_on_while_the_store_does_not_answer(
+async def test_a_stream_continues_while_the_store_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Silent(_Gate):
@@ -785,7 +787,7 @@ async def test_a_stream_goes_on_while_the_store_does_not_answer(
     assert gate.asked == 3
 
 
-async def test_what_is_no_request_passes_through() -> None:
+async def test_lifespan_messages_pass_through_the_middleware() -> None:
     seen: list[str] = []
 
     async def inner(scope: Scope, receive: Receive, send: Send) -> None:
@@ -804,7 +806,7 @@ async def test_what_is_no_request_passes_through() -> None:
     assert seen == ["lifespan"] * 4
 
 
-async def test_a_client_that_goes_away_is_told_in_the_log_only(
+async def test_a_disconnected_client_is_only_logged(
     app: FastAPI, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[Message] = []

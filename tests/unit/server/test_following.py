@@ -48,7 +48,7 @@ async def answer(desk: TenantService, item_id: str) -> None:
     await desk.inbox.answer(item_id, choice="approve", by="mira")
 
 
-async def test_a_run_that_waits_for_two_people_goes_on_after_both(tmp_path: Path) -> None:
+async def test_a_run_waiting_for_two_approvals_continues_after_both(tmp_path: Path) -> None:
     model = ScriptedModel([[call("pay", amount=1), call("pay", amount=2)], say("both are paid")])
     async with working(tmp_path, Team(Agent("one", model=model, tools=[pay]))) as desk:
         followed = await begin_run(desk, RunOrder(input="pay"), live=True)
@@ -66,7 +66,7 @@ async def test_a_run_that_waits_for_two_people_goes_on_after_both(tmp_path: Path
         assert (await followed.read()).output == "both are paid"
 
 
-async def test_a_run_that_asks_an_agent_who_asks_a_person_is_followed_to_its_end(
+async def test_a_run_whose_asked_agent_asks_a_person_is_followed_to_its_end(
     tmp_path: Path,
 ) -> None:
     async def boss(ctx: CodeContext[Any]) -> str:
@@ -85,7 +85,7 @@ async def test_a_run_that_asks_an_agent_who_asks_a_person_is_followed_to_its_end
         assert (await followed.read()).output == "told: paid"
 
 
-async def test_what_happened_before_is_shown_to_whoever_joins_later(tmp_path: Path) -> None:
+async def test_a_late_subscriber_sees_earlier_events(tmp_path: Path) -> None:
     async with working(tmp_path, relay_team()) as desk:
         started = await desk.runs.start(RunOrder(input="one", session_id="s"))
         await desk.runs.wait(started.run_id, timeout_s=60)
@@ -98,7 +98,7 @@ async def test_what_happened_before_is_shown_to_whoever_joins_later(tmp_path: Pa
         assert max(event.seq for event in events) < (await desk.store.get("s")).seq
 
 
-async def test_a_run_that_cannot_begin_is_not_followed(tmp_path: Path) -> None:
+async def test_a_run_that_cannot_start_is_not_followed(tmp_path: Path) -> None:
     async with working(tmp_path, relay_team()) as desk:
         for live in (True, False):
             with pytest.raises(UnknownAgent):
@@ -107,7 +107,7 @@ async def test_a_run_that_cannot_begin_is_not_followed(tmp_path: Path) -> None:
         assert not desk.tails.wants("s")
 
 
-async def test_a_server_that_stops_ends_what_is_followed(tmp_path: Path) -> None:
+async def test_a_stopping_server_ends_followed_runs(tmp_path: Path) -> None:
     model = ScriptedModel([hang()])
     async with working(tmp_path, Team(Agent("one", model=model))) as desk:
         followed = await begin_run(desk, RunOrder(input="x"), live=True)
@@ -117,7 +117,7 @@ async def test_a_server_that_stops_ends_what_is_followed(tmp_path: Path) -> None
         assert (await followed.read()).status == "running"
 
 
-async def test_a_run_can_be_watched_as_ag_ui_events(tmp_path: Path) -> None:
+async def test_a_run_can_be_followed_as_agui_events(tmp_path: Path) -> None:
     async with working(tmp_path, relay_team()) as desk:
         started = await desk.runs.start(RunOrder(input="hello", session_id="s"))
         sent = b"".join([each async for each in agui_run_stream(desk, started.run_id)])
@@ -137,7 +137,7 @@ PATHS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_stream_says_that_the_server_stops(tmp_path: Path, path: str) -> None:
+async def test_a_stream_reports_that_the_server_stops(tmp_path: Path, path: str) -> None:
     goes_on = asyncio.Event()
     model = ScriptedModel([delay(goes_on, say("late"))])
     team = Team(Agent("one", model=model))
@@ -153,7 +153,7 @@ async def test_a_stream_says_that_the_server_stops(tmp_path: Path, path: str) ->
         assert "still working" in answer.text or "server.stopping" in answer.text
 
 
-async def test_a_run_out_of_budget_or_stopped_is_told_as_such(tmp_path: Path) -> None:
+async def test_runs_out_of_budget_or_stopped_are_reported_as_such(tmp_path: Path) -> None:
     model = ScriptedModel(respond=lambda request: call("noop"))
 
     @function_tool
@@ -172,7 +172,7 @@ async def test_a_run_out_of_budget_or_stopped_is_told_as_such(tmp_path: Path) ->
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
-async def test_a_stopped_run_says_so_to_who_asks_for_it(tmp_path: Path) -> None:
+async def test_a_stopped_run_is_reported_as_cancelled(tmp_path: Path) -> None:
     model = ScriptedModel([hang()])
     async with (
         application(tmp_path, team=Team(Agent("one", model=model))) as app,

@@ -101,7 +101,7 @@ def connection(
     )
 
 
-async def test_without_any_key_this_machine_is_let_in(ring: KeyRing) -> None:
+async def test_without_any_key_local_callers_are_admitted(ring: KeyRing) -> None:
     gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection()) == LOCAL
     assert await gate.caller(connection(client=("::1", 1))) == LOCAL
@@ -110,12 +110,12 @@ async def test_without_any_key_this_machine_is_let_in(ring: KeyRing) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "192.168.1.2", "::2", "testclient", "", "0.0.0.0"])
-async def test_other_machines_are_not(ring: KeyRing, address: str) -> None:
+async def test_without_any_key_remote_callers_are_refused(ring: KeyRing, address: str) -> None:
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig()).caller(connection(client=(address, 1)))
 
 
-async def test_a_connection_without_an_address_is_not(ring: KeyRing) -> None:
+async def test_a_connection_without_an_address_is_refused(ring: KeyRing) -> None:
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig()).caller(connection(client=None))
 
@@ -131,7 +131,7 @@ async def test_a_connection_without_an_address_is_not(ring: KeyRing) -> None:
     ],
     ids=["any", "network", "name", "any6", "strict"],
 )
-async def test_a_server_for_others_lets_nobody_in_without_a_key(
+async def test_an_exposed_server_refuses_callers_without_a_key(
     ring: KeyRing, config: ServerConfig
 ) -> None:
     with pytest.raises(Unauthenticated):
@@ -153,32 +153,32 @@ async def test_a_server_for_others_lets_nobody_in_without_a_key(
         "via",
     ],
 )
-async def test_behind_a_proxy_an_address_says_nothing(ring: KeyRing, header: str) -> None:
+async def test_a_forwarded_request_is_not_treated_as_local(ring: KeyRing, header: str) -> None:
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig()).caller(connection(**{header: "127.0.0.1"}))
 
 
-async def test_an_old_version_of_http_is_that_of_a_proxy(ring: KeyRing) -> None:
+async def test_an_http_1_0_request_is_not_treated_as_local(ring: KeyRing) -> None:
     old = connection()
     old.scope["http_version"] = "1.0"
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig()).caller(old)
 
 
-async def test_a_name_of_the_outside_is_not_this_machine(ring: KeyRing) -> None:
+async def test_an_external_host_name_is_not_treated_as_local(ring: KeyRing) -> None:
     gate = KeyAuthorization(ring, ServerConfig(hosts=["desk.example.com"]))
     with pytest.raises(Unauthenticated):
         await gate.caller(connection(host="desk.example.com"))
 
 
-async def test_keys_of_other_services_do_not_matter_where_none_is_needed(ring: KeyRing) -> None:
+async def test_keys_of_other_services_are_ignored_where_no_key_is_needed(ring: KeyRing) -> None:
     gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection(authorization="Bearer sk-local")) == LOCAL
     with pytest.raises(Unauthenticated):
         await gate.caller(connection(authorization="Bearer ek_abcdefgh_" + "a" * 40))
 
 
-async def test_with_the_first_key_everybody_needs_one(
+async def test_after_the_first_key_every_caller_needs_one(
     ring: KeyRing, store: MemoryStore, time: Time
 ) -> None:
     gate = KeyAuthorization(ring, ServerConfig())
@@ -196,7 +196,9 @@ async def test_with_the_first_key_everybody_needs_one(
 
 
 @pytest.mark.parametrize("header", ["authorization", "x_api_key"])
-async def test_a_key_says_who_calls(ring: KeyRing, store: MemoryStore, header: str) -> None:
+async def test_a_key_identifies_the_caller_and_its_scopes(
+    ring: KeyRing, store: MemoryStore, header: str
+) -> None:
     made = await KeyStore(store).create("console", scopes=["read", "answer"], tenant="acme")
     text = f"bearer   {made.text} " if header == "authorization" else made.text
     caller = await KeyAuthorization(ring, ServerConfig(host="0.0.0.0")).caller(
@@ -209,7 +211,7 @@ async def test_a_key_says_who_calls(ring: KeyRing, store: MemoryStore, header: s
     assert not caller.may("admin")
 
 
-async def test_a_page_gives_its_key_as_a_subprotocol_of_a_websocket(
+async def test_a_page_sends_its_key_as_a_websocket_subprotocol(
     ring: KeyRing, store: MemoryStore
 ) -> None:
     made = await KeyStore(store).create("page", scopes=["read"])
@@ -224,7 +226,7 @@ async def test_a_page_gives_its_key_as_a_subprotocol_of_a_websocket(
         )
 
 
-async def test_a_key_in_an_address_is_refused_even_with_a_good_one(
+async def test_a_key_in_a_url_is_refused_even_with_a_valid_header(
     ring: KeyRing, store: MemoryStore
 ) -> None:
     made = await KeyStore(store).create("x", scopes=["admin"])
@@ -251,7 +253,7 @@ async def test_a_key_in_an_address_is_refused_even_with_a_good_one(
         "Bearer ek_../../etc_" + "a" * 40,
     ],
 )
-async def test_what_is_no_good_key_is_refused_and_not_repeated(
+async def test_an_invalid_key_is_refused_and_not_repeated(
     ring: KeyRing, store: MemoryStore, value: str
 ) -> None:
     await KeyStore(store).create("x", scopes=["admin"])
@@ -261,7 +263,7 @@ async def test_what_is_no_good_key_is_refused_and_not_repeated(
     assert caught.value.code == "auth.required"
 
 
-async def test_the_right_prefix_with_another_secret_is_refused(
+async def test_a_known_prefix_with_another_secret_is_refused(
     ring: KeyRing, store: MemoryStore
 ) -> None:
     made = await KeyStore(store).create("x", scopes=["admin"])
@@ -271,7 +273,7 @@ async def test_the_right_prefix_with_another_secret_is_refused(
         await KeyAuthorization(ring, ServerConfig()).caller(connection(x_api_key=mixed))
 
 
-async def test_several_keys_that_differ_are_refused(ring: KeyRing, store: MemoryStore) -> None:
+async def test_several_different_keys_are_refused(ring: KeyRing, store: MemoryStore) -> None:
     made = await KeyStore(store).create("x", scopes=["admin"])
     other = await KeyStore(store).create("y", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
@@ -282,7 +284,7 @@ async def test_several_keys_that_differ_are_refused(ring: KeyRing, store: Memory
     assert (await gate.caller(same)).key_id == made.key.id
 
 
-async def test_what_another_process_revokes_is_revoked_within_a_second(
+async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
     ring: KeyRing, store: MemoryStore, time: Time
 ) -> None:
     made = await KeyStore(store).create("x", scopes=["read"])
@@ -300,7 +302,9 @@ async def test_what_another_process_revokes_is_revoked_within_a_second(
         await gate.recheck(caller)
 
 
-async def test_what_this_process_changes_counts_at_once(ring: KeyRing, store: MemoryStore) -> None:
+async def test_a_key_revoked_by_this_process_is_refused_at_once(
+    ring: KeyRing, store: MemoryStore
+) -> None:
     made = await KeyStore(store).create("x", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
     await gate.caller(connection(x_api_key=made.text))
@@ -310,9 +314,7 @@ async def test_what_this_process_changes_counts_at_once(ring: KeyRing, store: Me
         await gate.caller(connection(x_api_key=made.text))
 
 
-async def test_a_store_that_does_not_answer_lets_nobody_in(
-    ring: KeyRing, store: MemoryStore
-) -> None:
+async def test_an_unavailable_store_admits_no_caller(ring: KeyRing, store: MemoryStore) -> None:
     made = await KeyStore(store).create("x", scopes=["read"])
     await store.close()
     with pytest.raises(StoreUnavailable):
@@ -321,7 +323,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
         await KeyAuthorization(ring, ServerConfig()).caller(connection())
 
 
-async def test_the_last_use_is_noted_once_a_minute_and_nobody_waits(
+async def test_the_last_use_of_a_key_is_stored_once_a_minute_without_waiting(
     ring: KeyRing, store: MemoryStore, chores: BackgroundTasks, time: Time
 ) -> None:
     keys = KeyStore(store)
@@ -343,7 +345,7 @@ async def test_the_last_use_is_noted_once_a_minute_and_nobody_waits(
     assert document.version == 2
 
 
-async def test_a_key_is_limited_and_gets_its_tokens_back(time: Time) -> None:
+async def test_a_rate_limit_refills_over_time(time: Time) -> None:
     rates = Rates(2.0, 3, monotonic=time)
     for _ in range(3):
         rates.take("a")
@@ -362,7 +364,7 @@ async def test_a_key_is_limited_and_gets_its_tokens_back(time: Time) -> None:
         rates.take("a")
 
 
-async def test_a_slow_rate_says_how_long_to_wait(time: Time) -> None:
+async def test_a_slow_rate_limit_names_the_waiting_time(time: Time) -> None:
     rates = Rates(0.1, 1, monotonic=time)
     rates.take("a")
     with pytest.raises(TooManyRequests) as caught:
@@ -370,7 +372,7 @@ async def test_a_slow_rate_says_how_long_to_wait(time: Time) -> None:
     assert caught.value.retry_after_s == pytest.approx(10.0)
 
 
-async def test_the_memory_of_callers_is_bounded(time: Time) -> None:
+async def test_the_number_of_remembered_callers_is_limited(time: Time) -> None:
     rates = Rates(1.0, 2, monotonic=time)
     for number in range(25_000):
         rates.take(str(number))
@@ -380,7 +382,7 @@ async def test_the_memory_of_callers_is_bounded(time: Time) -> None:
     Rates(0, 1).take("no limit")
 
 
-async def test_too_many_requests_of_a_key_are_told_when_to_come_again(tmp_path: Path) -> None:
+async def test_too_many_requests_of_a_key_get_retry_after(tmp_path: Path) -> None:
     config = ServerConfig(rate=0.5, burst=2)
     async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
         made = await make_key(app, "read")
@@ -393,14 +395,14 @@ async def test_too_many_requests_of_a_key_are_told_when_to_come_again(tmp_path: 
         assert (await client.get(SESSIONS, headers=bearer(other))).status_code == 200
 
 
-async def test_callers_on_this_machine_are_not_limited(tmp_path: Path) -> None:
+async def test_local_callers_are_not_rate_limited(tmp_path: Path) -> None:
     config = ServerConfig(rate=0.001, burst=1)
     async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
         found = [(await client.get(SESSIONS)).status_code for _ in range(5)]
         assert found == [200] * 5
 
 
-async def test_problems_of_the_gate_are_told_with_how_to_authenticate(
+async def test_authentication_problems_name_the_scheme(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(app, "read")
@@ -412,7 +414,7 @@ async def test_problems_of_the_gate_are_told_with_how_to_authenticate(
     assert is_problem(await client.get(SESSIONS, headers=bearer(made)), 401, "auth.expired")
 
 
-async def test_a_caller_is_asked_for_before_the_body_is_read(
+async def test_a_caller_is_authenticated_before_the_body_is_read(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await make_key(app, "read")
@@ -429,7 +431,7 @@ async def test_a_caller_is_asked_for_before_the_body_is_read(
     assert asked <= 1
 
 
-async def test_nobody_learns_what_there_is_without_a_key(
+async def test_without_a_key_unknown_paths_are_not_revealed(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await make_key(app, "read")
@@ -438,7 +440,7 @@ async def test_nobody_learns_what_there_is_without_a_key(
     assert (await client.put("/healthz/x")).status_code == 401
 
 
-async def test_a_server_for_others_does_not_start_without_a_good_key(store: MemoryStore) -> None:
+async def test_an_exposed_server_does_not_start_without_a_valid_key(store: MemoryStore) -> None:
     keys = KeyStore(store)
     exposed = ServerConfig(host="0.0.0.0")
     await check_exposure(ServerConfig(), keys)
@@ -453,7 +455,9 @@ async def test_a_server_for_others_does_not_start_without_a_good_key(store: Memo
         await check_exposure(exposed, keys)
 
 
-async def test_chores_that_fail_are_told_and_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_background_tasks_are_logged_and_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     chores = BackgroundTasks()
 
     async def fail(exc: Exception) -> None:

@@ -30,7 +30,7 @@ def said(answer: httpx2.Response) -> str:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_an_answer_with_half_a_character_is_given(tmp_path: Path, door: str) -> None:
+async def test_an_answer_with_a_lone_surrogate_is_returned(tmp_path: Path, door: str) -> None:
     parrot = Agent("parrot", model=ScriptedModel([say(HALF)]))
     path, body = DOORS[door]
     async with (
@@ -40,7 +40,7 @@ async def test_an_answer_with_half_a_character_is_given(tmp_path: Path, door: st
         assert "\\ud83d" in said(await client.post(path, json=body))
 
 
-async def test_a_run_whose_answer_has_half_a_character_is_shown(tmp_path: Path) -> None:
+async def test_a_run_with_a_lone_surrogate_in_its_answer_is_shown(tmp_path: Path) -> None:
     parrot = Agent("parrot", model=ScriptedModel([say(HALF)]))
     async with (
         application(tmp_path, team=Team(parrot)) as app,

@@ -28,7 +28,7 @@ async def idle(tmp_path: Path) -> AsyncIterator[Served]:
         yield found
 
 
-async def test_a_task_is_handed_over_and_the_target_works_on_it(desk: Served) -> None:
+async def test_a_task_is_handed_off_and_the_target_works_on_it(desk: Served) -> None:
     assert done(await desk("POST", "/handoff/initiate", task())) == {
         "handoff_id": "ticket-7.h1",
         "status": "completed",
@@ -40,14 +40,14 @@ async def test_a_task_is_handed_over_and_the_target_works_on_it(desk: Served) ->
     assert (session["agent"], session["variables"]) == ("billing", {"plan": "pro", "語言": "中文"})
 
 
-async def test_a_handoff_is_shown_as_the_command_shows_it(desk: Served) -> None:
+async def test_a_handoff_equals_the_output_of_the_command(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task())
     shown = await desk.get("/handoff/ticket-7.h1")
     assert shown == await desk.command("handoff", "show", "ticket-7.h1")
     assert shown["by"] == {"kind": "program", "name": "local"}
 
 
-async def test_handoffs_are_listed_and_filtered_as_the_command_does_it(desk: Served) -> None:
+async def test_handoff_lists_and_filters_equal_the_output_of_the_command(desk: Served) -> None:
     for number in range(3):
         await desk("POST", "/handoff/initiate", task(f"t{number}"))
     await desk("POST", "/handoff/initiate", task("t3", target_agent_id="closed"))
@@ -64,7 +64,7 @@ async def test_handoffs_are_listed_and_filtered_as_the_command_does_it(desk: Ser
     assert not (await desk.get("/handoff?source=陌生人"))["items"]
 
 
-async def test_the_history_of_an_agent_is_what_it_gave_and_got(desk: Served) -> None:
+async def test_the_history_of_an_agent_contains_given_and_received_handoffs(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task("t0"))
     await desk("POST", "/handoff/initiate", task("t1", target_agent_id="closed"))
     history = await desk.get("/handoff/history/closed?limit=50")
@@ -74,7 +74,7 @@ async def test_the_history_of_an_agent_is_what_it_gave_and_got(desk: Served) -> 
     assert (await desk.get(f"/handoff/history/{quote('陌生人')}"))["items"] == []
 
 
-async def test_a_refusal_is_an_answer_with_its_reason(desk: Served) -> None:
+async def test_a_refused_handoff_is_answered_with_its_reason(desk: Served) -> None:
     for number, (target, status, code) in enumerate(
         (
             ("closed", "failed", "AGENT_UNAVAILABLE"),
@@ -89,7 +89,7 @@ async def test_a_refusal_is_an_answer_with_its_reason(desk: Served) -> None:
         assert told["error"]["message"]
 
 
-async def test_an_agent_that_nobody_knows_is_not_found_and_the_attempt_recorded(
+async def test_a_handoff_with_an_unknown_agent_is_not_found_but_recorded(
     desk: Served,
 ) -> None:
     for side in ("source_agent_id", "target_agent_id"):
@@ -100,7 +100,7 @@ async def test_an_agent_that_nobody_knows_is_not_found_and_the_attempt_recorded(
         assert (record["status"], record["code"]) == ("failed", "AGENT_NOT_FOUND")
 
 
-async def test_who_does_not_have_the_task_cannot_hand_it_over(desk: Served) -> None:
+async def test_a_source_that_does_not_hold_the_task_cannot_hand_it_off(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task())
     again = done(await desk("POST", "/handoff/initiate", task()))
     assert (again["status"], again["error"]["code"]) == ("failed", "PERMISSION_DENIED")
@@ -128,7 +128,7 @@ WRONG: tuple[dict[str, Any], ...] = (
 )
 
 
-async def test_what_cannot_be_meant_is_refused_and_nothing_is_stored(desk: Served) -> None:
+async def test_an_invalid_handoff_is_refused_and_nothing_is_stored(desk: Served) -> None:
     for wrong in WRONG:
         body = json.dumps(task(**wrong))
         problem(await desk("POST", "/handoff/initiate", **posted(body)), 422)
@@ -138,7 +138,7 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_stored(desk: Serve
     assert (await desk.get("/sessions"))["items"] == []
 
 
-async def test_what_is_no_filter_is_refused(desk: Served) -> None:
+async def test_an_invalid_filter_is_refused(desk: Served) -> None:
     for query in ("status=x", "limit=0", "limit=1001", "since=yesterday", "cursor=x", "cursor="):
         problem(await desk("GET", f"/handoff?{query}"), 422)
     problem(await desk("GET", "/handoff/capability-match"), 422)
@@ -149,13 +149,13 @@ async def test_what_is_no_filter_is_refused(desk: Served) -> None:
     problem(await desk("POST", "/handoff/no-such-thing/cancel"), 404, "handoff.not_found")
 
 
-async def test_nobody_has_to_wait_for_the_target(idle: Served) -> None:
+async def test_a_handoff_can_be_started_without_waiting_for_the_target(idle: Served) -> None:
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
     assert (told["status"], told["error"]) == ("transferring", None)
     assert (await idle.get(f"/handoff/{told['handoff_id']}"))["settled_at"] is None
 
 
-async def test_with_a_limit_of_turns_a_target_is_left_to_workers_if_there_is_no_room(
+async def test_a_handoff_with_a_turn_limit_is_left_to_workers_without_capacity(
     idle: Served,
 ) -> None:
     done(await idle("POST", "/handoff/initiate", task(wait_s=0, target_agent_id="closed")))
@@ -164,12 +164,12 @@ async def test_with_a_limit_of_turns_a_target_is_left_to_workers_if_there_is_no_
     assert (told["status"], told["standing"], told["output"]) == ("transferring", "ready", None)
 
 
-async def test_the_wait_ends_when_it_is_over(idle: Served) -> None:
+async def test_waiting_for_a_handoff_ends_at_the_timeout(idle: Served) -> None:
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0.05)))
     assert told["status"] == "transferring"
 
 
-async def test_a_handoff_that_is_not_confirmed_can_be_cancelled_also_twice(idle: Served) -> None:
+async def test_cancelling_an_unconfirmed_handoff_is_idempotent(idle: Served) -> None:
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
     path = f"/handoff/{told['handoff_id']}/cancel"
     cancelled = done(await idle("POST", path, {"reason": "搞错了"}))
@@ -179,13 +179,15 @@ async def test_a_handoff_that_is_not_confirmed_can_be_cancelled_also_twice(idle:
     assert (await idle.get("/sessions/ticket-7"))["agent"] == "triage"
 
 
-async def test_what_is_settled_stays_as_it_is(desk: Served) -> None:
+async def test_a_settled_handoff_cannot_be_cancelled(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task())
     told = problem(await desk("POST", "/handoff/ticket-7.h1/cancel"), 409, "handoff.settled")
     assert told["handoff"]["status"] == "completed"
 
 
-async def test_a_task_that_somebody_works_on_is_handed_over_by_them(idle: Served) -> None:
+async def test_a_handoff_of_a_running_session_is_requested_and_can_be_cancelled(
+    idle: Served,
+) -> None:
     store = await idle.store()
     done(await idle("POST", "/handoff/initiate", task(wait_s=0, target_agent_id="closed")))
     await store.claim("ticket-7", owner="somebody", lease_s=60)
@@ -201,7 +203,9 @@ async def test_a_task_that_somebody_works_on_is_handed_over_by_them(idle: Served
     assert (listed["id"], listed["status"], listed["code"]) == (request, "failed", "CANCELLED")
 
 
-async def test_undoing_what_somebody_works_on_is_left_to_them(idle: Served) -> None:
+async def test_cancelling_a_handoff_of_a_running_session_is_left_to_its_process(
+    idle: Served,
+) -> None:
     store = await idle.store()
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
     await store.claim("ticket-7", owner="somebody", lease_s=60)
@@ -209,7 +213,7 @@ async def test_undoing_what_somebody_works_on_is_left_to_them(idle: Served) -> N
     assert done(left, 202)["status"] == "transferring"
 
 
-async def test_agents_are_found_by_what_they_can_do(
+async def test_agents_are_matched_by_their_capabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counter(tmp_path, monkeypatch, team="tests.unit.server.skilled:team") as desk:
@@ -223,7 +227,7 @@ async def test_agents_are_found_by_what_they_can_do(
         assert [each["agent"] for each in rest["items"]] == ["orders"]
 
 
-async def test_handing_over_needs_the_scope_to_run(
+async def test_handing_off_needs_the_run_scope(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counter(tmp_path, monkeypatch, gate=As("read", "answer")) as desk:

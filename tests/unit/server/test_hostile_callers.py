@@ -47,13 +47,13 @@ async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
 # Bodies
 
 
-def test_a_key_that_comes_twice_is_found_without_looking_through_all_others_each_time() -> None:
+def test_a_duplicate_json_key_is_found_in_linear_time() -> None:
     many = ",".join(f'"{number}":1' for number in range(100_000))
     with pytest.raises(RequestInvalid, match="'99999' comes twice"):
         check_json(f'{{{many},"99999":2}}'.encode())
 
 
-async def test_open_addresses_are_open_to_look_at_only(app: FastAPI) -> None:
+async def test_open_paths_accept_only_reading_methods(app: FastAPI) -> None:
     await make_key(app)
     async with client_of(app) as client:
         assert (await client.get("/healthz")).status_code == 200
@@ -80,7 +80,7 @@ async def test_large_json_is_read_in_a_thread(
 
 @pytest.mark.parametrize("body", [b'{"a": NaN}', b"\xff", b'{"a": 1, "a": 2}'])
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream"])
-async def test_a2a_reads_json_strictly_whatever_it_is_called(
+async def test_a2a_parses_json_strictly_for_every_content_type(
     client: httpx2.AsyncClient, body: bytes, kind: str
 ) -> None:
     found = await client.post("/a2a", content=body, headers={"Content-Type": kind})
@@ -117,7 +117,7 @@ def _tries(session: str, item: str) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-async def test_no_door_lets_an_agent_decide(client: httpx2.AsyncClient) -> None:
+async def test_no_route_lets_an_agent_answer_inbox_items(client: httpx2.AsyncClient) -> None:
     session, item = await _question(client)
     for path, body in _tries(session, item):
         found = await client.post(path, json=body, headers={AGENT_HEADER: "1"})
@@ -127,7 +127,7 @@ async def test_no_door_lets_an_agent_decide(client: httpx2.AsyncClient) -> None:
     assert people.status_code == 200
 
 
-def test_an_agent_with_every_scope_has_all_but_one() -> None:
+def test_an_agent_with_every_scope_may_not_answer() -> None:
     agent = Caller(name="x", scopes=frozenset({"admin", "answer"}), is_agent=True)
     assert not agent.may("answer")
     assert agent.may("run")
@@ -137,7 +137,7 @@ def test_an_agent_with_every_scope_has_all_but_one() -> None:
 # Stores that fail
 
 
-async def test_a_tenant_whose_store_is_broken_is_alone_with_that(
+async def test_a_broken_store_of_one_tenant_does_not_affect_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = str(tmp_path / "s.db")
@@ -162,7 +162,7 @@ async def test_a_tenant_whose_store_is_broken_is_alone_with_that(
     assert str(broken) in caplog.text
 
 
-def test_what_a_store_says_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_store_error_details_stay_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     answer = response_of(StoreUnavailable("/srv/desk/s.db: the disk is full"))
     assert answer.status_code == 503
     assert b"/srv/desk" not in bytes(answer.body)
@@ -204,7 +204,7 @@ async def _asked(app: Any, *, key: str | None = None, path: str = "/x", accept: 
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
-async def test_one_key_does_not_take_the_room_of_others(accept: str) -> None:
+async def test_one_key_cannot_use_the_capacity_of_others(accept: str) -> None:
     slow = _Slow()
     shares = Shares(slow, ServerConfig(max_key_requests=2, max_key_streams=2))
     first = [asyncio.create_task(_asked(shares, key="a", accept=accept)) for _ in range(2)]
@@ -217,14 +217,14 @@ async def test_one_key_does_not_take_the_room_of_others(accept: str) -> None:
     assert await _asked(shares, key="a", accept=accept) == 200
 
 
-def test_a_key_has_a_quarter_of_the_room_unless_the_settings_say_otherwise() -> None:
+def test_a_key_gets_a_quarter_of_the_capacity_by_default() -> None:
     config = ServerConfig()
     assert (config.key_requests, config.key_streams) == (2500, 1250)
     small = ServerConfig(max_requests=60, max_streams=10)
     assert (small.key_requests, small.key_streams) == (50, 50)
 
 
-async def test_the_server_counts_what_each_key_has_under_way(tmp_path: Path) -> None:
+async def test_the_server_counts_the_running_requests_of_each_key(tmp_path: Path) -> None:
     config = ServerConfig(max_key_requests=1, rate=0)
     async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
         ada, eve = await make_key(app, name="ada"), await make_key(app, name="eve")
@@ -245,7 +245,7 @@ async def test_the_server_counts_what_each_key_has_under_way(tmp_path: Path) -> 
         assert (await held).status_code == 200
 
 
-async def test_however_much_there_is_to_do_a_probe_is_answered() -> None:
+async def test_health_probes_are_answered_under_full_load() -> None:
     slow = _Slow()
     crowd = ConcurrencyLimit(slow, ServerConfig(max_requests=1))
     held = asyncio.create_task(_asked(crowd))
@@ -279,7 +279,7 @@ async def _answered(note: Any, *, status: int = 200, **headers: str) -> None:
     await note(send)({"type": "http.response.start", "status": status, "headers": pairs})
 
 
-async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
+async def test_the_number_of_mcp_sessions_per_key_is_limited() -> None:
     now = 0.0
     guests = SessionQuota(most=2, monotonic=lambda: now)
     for name in ("s1", "s2"):
@@ -314,7 +314,7 @@ HELLO = {
 }
 
 
-async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) -> None:
+async def test_opened_mcp_sessions_count_towards_the_quota(app: FastAPI) -> None:
     await app.state.standards.load("/mcp")
     app.state.mcp.quota = SessionQuota(most=1)
     headers = {"Accept": "application/json, text/event-stream"}
@@ -328,7 +328,7 @@ async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) ->
         assert (await client.post("/mcp", json=HELLO, headers=headers)).status_code == 200
 
 
-async def test_a_refused_request_opens_no_mcp_session_that_counts(app: FastAPI) -> None:
+async def test_a_refused_request_does_not_count_towards_the_mcp_quota(app: FastAPI) -> None:
     await app.state.standards.load("/mcp")
     app.state.mcp.quota = SessionQuota(most=1)
     headers = {"Accept": "application/json, text/event-stream"}
@@ -353,7 +353,7 @@ async def _stored(app: FastAPI) -> str:
     return json.dumps([each.body for each in await store.list_documents(kept.COLLECTION)])
 
 
-async def test_a_session_that_was_removed_takes_its_answers_along(
+async def test_deleting_a_session_deletes_its_stored_idempotent_answers(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     assert "4711-blue" in (await _chat(client)).text
@@ -367,7 +367,9 @@ async def test_a_session_that_was_removed_takes_its_answers_along(
     assert '"status"' not in await _stored(app)
 
 
-async def test_an_answer_is_that_of_the_session_that_was_made(client: httpx2.AsyncClient) -> None:
+async def test_a_stored_answer_belongs_to_the_session_it_created(
+    client: httpx2.AsyncClient,
+) -> None:
     await client.post(f"{API}/runs", json={"input": "hello", "session_id": "first"})
     once = {"Idempotency-Key": "k2"}
     made = await client.post(f"{API}/sessions/first/fork", json={}, headers=once)
@@ -381,7 +383,7 @@ def _path(made: httpx2.Response) -> str:
     return f"/sessions/{made.json()['session_id']}"
 
 
-async def test_a_session_of_the_same_name_is_another(
+async def test_a_recreated_session_does_not_replay_answers_of_the_old_one(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await _chat(client)
@@ -390,7 +392,7 @@ async def test_a_session_of_the_same_name_is_another(
     assert (await _chat(client)).status_code == 409
 
 
-async def test_answers_of_removed_sessions_are_tidied_away_without_a_request(
+async def test_stored_answers_of_deleted_sessions_are_removed_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = str(tmp_path / "s.db")

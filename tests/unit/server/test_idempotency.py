@@ -91,7 +91,9 @@ async def sent(client: httpx2.AsyncClient, key: str = "one", **body: Any) -> htt
     return await client.post(WORK, json=body, headers=once(key))
 
 
-async def test_a_repeat_gets_the_same_answer(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_a_repeated_request_gets_the_same_answer(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
     first = await sent(client, status=201)
     again = await sent(client, status=201)
     assert (first.status_code, first.content) == (again.status_code, again.content)
@@ -103,7 +105,7 @@ async def test_a_repeat_gets_the_same_answer(app: FastAPI, client: httpx2.AsyncC
     assert "x-other" not in again.headers
 
 
-async def test_without_a_key_everything_is_done_as_often_as_it_is_sent(
+async def test_requests_without_an_idempotency_key_are_all_executed(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     for _ in range(2):
@@ -111,7 +113,7 @@ async def test_without_a_key_everything_is_done_as_often_as_it_is_sent(
     assert app.state.calls == 2
 
 
-async def test_the_same_key_for_something_else_is_refused(
+async def test_reusing_an_idempotency_key_for_another_request_is_refused(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await sent(client)
@@ -123,7 +125,7 @@ async def test_the_same_key_for_something_else_is_refused(
     assert app.state.calls == 1
 
 
-async def test_keys_of_different_callers_have_nothing_to_do_with_each_other(
+async def test_idempotency_keys_of_different_callers_are_separate(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = [await make_key(app, tenant=tenant) for tenant in ("default", "default", "acme")]
@@ -134,7 +136,7 @@ async def test_keys_of_different_callers_have_nothing_to_do_with_each_other(
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 422, 429, 500, 503])
-async def test_what_was_refused_may_be_tried_again(
+async def test_a_refused_request_may_be_repeated(
     app: FastAPI, client: httpx2.AsyncClient, status: int
 ) -> None:
     for _ in range(2):
@@ -143,7 +145,7 @@ async def test_what_was_refused_may_be_tried_again(
     assert (await sent(client)).status_code == 200
 
 
-async def test_what_failed_by_our_mistake_may_be_tried_again(
+async def test_a_request_that_failed_internally_may_be_repeated(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     for _ in range(2):
@@ -151,7 +153,7 @@ async def test_what_failed_by_our_mistake_may_be_tried_again(
     assert app.state.calls == 2
 
 
-async def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
+async def test_a_repeat_during_the_first_request_gets_retry_after(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     app.state.begun, app.state.go = asyncio.Event(), asyncio.Event()
@@ -166,7 +168,9 @@ async def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
     assert app.state.calls == 1
 
 
-async def test_a_stream_is_given_again_as_a_whole(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_a_repeated_stream_is_replayed_as_a_whole(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
     first = await sent(client, what="stream")
     again = await sent(client, what="stream")
     assert first.content == again.content == b"data: 0\n\ndata: 1\n\ndata: 2\n\n"
@@ -174,7 +178,7 @@ async def test_a_stream_is_given_again_as_a_whole(app: FastAPI, client: httpx2.A
     assert app.state.calls == 1
 
 
-async def test_an_answer_that_is_too_long_is_not_kept_and_not_made_again(
+async def test_a_too_long_answer_is_not_stored_and_not_recreated(
     app: FastAPI, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repeats, "_MAX_ANSWER", 1000)
@@ -184,7 +188,7 @@ async def test_an_answer_that_is_too_long_is_not_kept_and_not_made_again(
     assert app.state.calls == 1
 
 
-async def test_a_request_that_takes_long_keeps_its_reservation(
+async def test_a_long_request_renews_its_reservation(
     app: FastAPI, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewed = asyncio.Event()
@@ -204,7 +208,7 @@ async def test_a_request_that_takes_long_keeps_its_reservation(
     assert "idempotency-replayed" in (await sent(client, what="wait")).headers
 
 
-async def test_an_answer_is_given_though_somebody_else_took_the_reservation(
+async def test_an_answer_is_returned_although_the_reservation_was_lost(
     app: FastAPI, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(self: Reservation) -> None:
@@ -222,7 +226,7 @@ async def test_an_answer_is_given_though_somebody_else_took_the_reservation(
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "é", "a\tb"])
-async def test_a_key_that_is_none_is_refused(
+async def test_an_invalid_idempotency_key_is_refused(
     app: FastAPI, client: httpx2.AsyncClient, key: str
 ) -> None:
     raw = {"Idempotency-Key": key.encode("latin-1")}
@@ -231,7 +235,7 @@ async def test_a_key_that_is_none_is_refused(
     assert app.state.calls == 0
 
 
-async def test_two_keys_are_none(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_two_idempotency_keys_are_refused(app: FastAPI, client: httpx2.AsyncClient) -> None:
     headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
     assert is_problem(await client.post(WORK, json={}, headers=headers), 422, "request.invalid")
 
@@ -256,7 +260,7 @@ async def reserved(store: MemoryStore, ticket: Ticket = TICKET) -> Reservation:
     return found
 
 
-async def test_the_request_of_a_process_that_died_is_done_again_after_its_lease(
+async def test_a_request_of_a_dead_process_is_executed_again_after_its_lease(
     store: MemoryStore, clock: ManualClock
 ) -> None:
     dead = await reserved(store)
@@ -272,7 +276,9 @@ async def test_the_request_of_a_process_that_died_is_done_again_after_its_lease(
     assert await reserve(store, TICKET) == DONE
 
 
-async def test_a_renewed_reservation_stays(store: MemoryStore, clock: ManualClock) -> None:
+async def test_a_renewed_reservation_does_not_expire(
+    store: MemoryStore, clock: ManualClock
+) -> None:
     mine = await reserved(store)
     for _ in range(5):
         clock.advance(LEASE_S * 0.9)
@@ -284,7 +290,9 @@ async def test_a_renewed_reservation_stays(store: MemoryStore, clock: ManualCloc
     assert await reserve(store, TICKET) == DONE
 
 
-async def test_after_a_day_a_key_is_as_good_as_new(store: MemoryStore, clock: ManualClock) -> None:
+async def test_an_idempotency_key_can_be_reused_after_a_day(
+    store: MemoryStore, clock: ManualClock
+) -> None:
     await (await reserved(store)).finish(DONE)
     other = Ticket(key="k", digest="another")
     with pytest.raises(IdempotencyConflict):
@@ -294,7 +302,7 @@ async def test_after_a_day_a_key_is_as_good_as_new(store: MemoryStore, clock: Ma
     await reserved(store)
 
 
-async def test_of_many_at_once_one_begins(store: MemoryStore) -> None:
+async def test_of_concurrent_reservations_one_succeeds(store: MemoryStore) -> None:
     found = await asyncio.gather(
         *(reserve(store, TICKET) for _ in range(20)), return_exceptions=True
     )
@@ -302,7 +310,7 @@ async def test_of_many_at_once_one_begins(store: MemoryStore) -> None:
     assert len([each for each in found if isinstance(each, IdempotencyConflict)]) == 19
 
 
-async def test_what_is_old_is_removed(store: MemoryStore, clock: ManualClock) -> None:
+async def test_old_reservations_are_removed(store: MemoryStore, clock: ManualClock) -> None:
     for number in range(450):
         await (await reserved(store, Ticket(key=f"old{number}", digest="d"))).finish(DONE)
     clock.advance(KEPT_S / 2)
@@ -313,7 +321,7 @@ async def test_what_is_old_is_removed(store: MemoryStore, clock: ManualClock) ->
     assert await prune(store) == 0
 
 
-def test_parts_of_a_ticket_cannot_be_taken_for_each_other() -> None:
+def test_the_parts_of_a_ticket_are_unambiguous() -> None:
     def ticket(**parts: Any) -> Ticket:
         whole = {"caller": "a", "path": "/b", "query": b"", "media_type": "", "body": b""}
         return ticket_for(parts.pop("key", "k"), **{**whole, **parts})
@@ -332,9 +340,7 @@ async def messages(app: FastAPI, session_id: str) -> int:
     return len([each for each in events if each.type == "message" and each.step is None])
 
 
-async def test_a_message_that_is_sent_again_is_said_once(
-    app: FastAPI, client: httpx2.AsyncClient
-) -> None:
+async def test_a_repeated_message_is_stored_once(app: FastAPI, client: httpx2.AsyncClient) -> None:
     first = await client.post(RUNS, json=BODY, headers=once())
     assert first.status_code == 200, first.text
     again = await client.post(RUNS, json=BODY, headers=once())
@@ -345,7 +351,7 @@ async def test_a_message_that_is_sent_again_is_said_once(
     assert len((await client.get("/api/v1/sessions")).json()["items"]) == 1
 
 
-async def test_another_message_under_the_same_key_is_refused(
+async def test_another_message_with_the_same_idempotency_key_is_refused(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await client.post(RUNS, json=BODY, headers=once())
@@ -353,7 +359,7 @@ async def test_another_message_under_the_same_key_is_refused(
     assert is_problem(other, 409, "request.idempotency")
 
 
-async def test_a_repeat_in_a_session_that_went_on_gives_its_own_run(
+async def test_a_repeat_in_a_continued_session_returns_its_own_run(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     body = {**BODY, "session_id": "mine"}
@@ -365,7 +371,7 @@ async def test_a_repeat_in_a_session_that_went_on_gives_its_own_run(
     assert await messages(app, "mine") == 2
 
 
-async def test_a_repeat_of_a_stream_shows_the_run_from_its_beginning(
+async def test_a_repeated_stream_shows_the_run_from_its_beginning(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     body = {**BODY, "stream": True}
@@ -379,7 +385,9 @@ async def test_a_repeat_of_a_stream_shows_the_run_from_its_beginning(
     assert await messages(app, first.headers["x-ekiden-session"]) == 1
 
 
-async def test_many_at_once_say_it_once(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_concurrent_repeats_store_the_message_once(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
     found = await asyncio.gather(*(client.post(RUNS, json=BODY, headers=once()) for _ in range(10)))
     done = [each for each in found if each.status_code == 200]
     assert done
@@ -392,7 +400,7 @@ async def test_many_at_once_say_it_once(app: FastAPI, client: httpx2.AsyncClient
     assert await messages(app, session["session_id"]) == 1
 
 
-async def test_a_session_that_was_removed_is_not_begun_again_by_a_repeat(
+async def test_a_repeat_does_not_recreate_a_deleted_session(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     first = (await client.post(RUNS, json=BODY, headers=once())).json()
@@ -402,7 +410,7 @@ async def test_a_session_that_was_removed_is_not_begun_again_by_a_repeat(
 
 
 @pytest.mark.parametrize("change", [None, lambda body: {**body, "kept_until_us": 0}])
-async def test_a_key_of_an_earlier_day_begins_another_session(
+async def test_an_expired_idempotency_key_starts_another_session(
     app: FastAPI,
     client: httpx2.AsyncClient,
     change: Callable[[dict[str, Any]], dict[str, Any]] | None,
@@ -434,7 +442,9 @@ class _Asked:
         self.ticket = TICKET
 
 
-async def test_a_new_session_that_the_first_request_has_is_told_as_under_way(app: FastAPI) -> None:
+async def test_a_new_session_claimed_by_the_first_request_is_reported_as_in_progress(
+    app: FastAPI,
+) -> None:
     desk = await app.state.service.tenant_service()
     session_id = await _new_session_id(desk.store, TICKET)
     await desk.store.claim(
@@ -446,7 +456,7 @@ async def test_a_new_session_that_the_first_request_has_is_told_as_under_way(app
     assert caught.value.retry_after_s == 5.0
 
 
-async def test_a_session_of_the_caller_that_is_busy_is_busy(app: FastAPI) -> None:
+async def test_a_busy_session_named_by_the_caller_is_reported_as_busy(app: FastAPI) -> None:
     desk = await app.state.service.tenant_service()
     await desk.store.claim(
         "mine", owner="x", lease_s=30, create=NewSession(id="mine", agent="triage")
@@ -456,7 +466,7 @@ async def test_a_session_of_the_caller_that_is_busy_is_busy(app: FastAPI) -> Non
         await start_once(_Asked(), desk, order, desk.runs.start)  # type: ignore[arg-type]
 
 
-async def test_who_comes_second_in_the_same_moment_gets_the_run_of_the_first(app: FastAPI) -> None:
+async def test_a_simultaneous_repeat_returns_the_run_of_the_first_request(app: FastAPI) -> None:
     desk = await app.state.service.tenant_service()
     first: list[StartedRun] = []
 
@@ -472,7 +482,7 @@ async def test_who_comes_second_in_the_same_moment_gets_the_run_of_the_first(app
     assert await messages(app, found.session_id) == 1
 
 
-async def test_a_key_that_was_used_on_too_many_days_is_refused(
+async def test_an_idempotency_key_used_on_too_many_days_is_refused(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "_MOST_SESSIONS", 0)

@@ -49,7 +49,7 @@ async def confirm(desk: Served, name: str = "c1", **fields: Any) -> InboxItem:
     return await ask(desk, name, **(given | fields))
 
 
-async def test_questions_are_listed_and_shown_as_the_command_does_it(desk: Served) -> None:
+async def test_inbox_items_equal_the_output_of_the_command(desk: Served) -> None:
     await ask(desk, "q1", context={"客户": [1, None]}, deadline_us=4_000_000_000_000_000)
     await confirm(desk, "c1", priority=4, role="经理")
     listed = await desk.get("/inbox")
@@ -58,7 +58,7 @@ async def test_questions_are_listed_and_shown_as_the_command_does_it(desk: Serve
     assert await desk.get("/inbox/q1") == await desk.command("inbox", "show", "q1")
 
 
-async def test_filters_are_those_of_the_command(desk: Served) -> None:
+async def test_inbox_filters_equal_those_of_the_command(desk: Served) -> None:
     await ask(desk, "q1", assignee="安娜")
     await confirm(desk, "c1", priority=4, role="经理", session_id="s-1")
     for query, expected in {
@@ -77,7 +77,7 @@ async def test_filters_are_those_of_the_command(desk: Served) -> None:
     assert [each["id"] for each in await desk.pages("/inbox", limit=1)] == ["c1", "q1"]
 
 
-async def test_an_answer_is_stored_with_who_gave_it_and_from_where(desk: Served) -> None:
+async def test_an_answer_is_stored_with_its_author_and_channel(desk: Served) -> None:
     await ask(desk)
     told = done(await desk("POST", "/inbox/q1/answer", {"choice": "YES", "text": "好"}))
     assert (told["status"], told["closed_by"]) == ("answered", "local")
@@ -86,7 +86,7 @@ async def test_an_answer_is_stored_with_who_gave_it_and_from_where(desk: Served)
     assert await desk.get("/inbox/q1") == told
 
 
-async def test_of_many_who_answer_at_once_one_is_first_and_the_others_are_told_who(
+async def test_of_concurrent_answers_one_wins_and_the_others_learn_who(
     desk: Served,
 ) -> None:
     await ask(desk)
@@ -101,7 +101,7 @@ async def test_of_many_who_answer_at_once_one_is_first_and_the_others_are_told_w
             assert (told["closed_by"], told["status_of_item"]) == (won["closed_by"], "answered")
 
 
-async def test_an_answer_to_what_changed_meanwhile_is_refused(desk: Served) -> None:
+async def test_an_answer_with_a_stale_etag_is_refused(desk: Served) -> None:
     await ask(desk)
     seen = (await desk("GET", "/inbox/q1")).headers["etag"]
     changed = await desk("POST", "/inbox/q1/assign", {"assignee": "安娜"})
@@ -116,13 +116,13 @@ async def test_an_answer_to_what_changed_meanwhile_is_refused(desk: Served) -> N
     done(await desk("POST", "/inbox/q2/answer", body, headers={"If-Match": "*"}))
 
 
-async def test_a_mistake_in_the_answer_is_none_of_the_version(desk: Served) -> None:
+async def test_an_invalid_answer_with_a_valid_etag_is_a_client_error(desk: Served) -> None:
     await ask(desk)
     seen = {"If-Match": (await desk("GET", "/inbox/q1")).headers["etag"]}
     problem(await desk("POST", "/inbox/q1/answer", {"choice": "x"}, headers=seen), 422)
 
 
-async def test_edited_arguments_must_be_meant(desk: Served) -> None:
+async def test_edited_arguments_must_be_confirmed(desk: Served) -> None:
     await confirm(desk)
     edited = {"choice": "approve", "arguments": {"amount": 7}}
     problem(await desk("POST", "/inbox/c1/answer", edited), 422, "inbox.answer_invalid")
@@ -134,7 +134,7 @@ async def test_edited_arguments_must_be_meant(desk: Served) -> None:
     assert (told["answer"]["arguments"], told["answer"]["always"]) == (None, True)
 
 
-async def test_all_that_ask_the_same_are_answered_at_once(desk: Served) -> None:
+async def test_identical_inbox_items_are_answered_together(desk: Served) -> None:
     for name in ("c1", "c2", "c3"):
         await confirm(desk, name)
     await confirm(desk, "c4", arguments='{"amount": 6}')
@@ -143,7 +143,7 @@ async def test_all_that_ask_the_same_are_answered_at_once(desk: Served) -> None:
     assert [each["id"] for each in (await desk.get("/inbox"))["items"]] == ["c4"]
 
 
-async def test_a_question_is_assigned_snoozed_and_withdrawn(desk: Served) -> None:
+async def test_an_inbox_item_is_assigned_snoozed_and_cancelled(desk: Served) -> None:
     await ask(desk)
     assert done(await desk("POST", "/inbox/q1/assign", {"assignee": "安娜"}))["assignee"] == "安娜"
     assert done(await desk("POST", "/inbox/q1/assign", {"assignee": None}))["assignee"] is None
@@ -156,7 +156,7 @@ async def test_a_question_is_assigned_snoozed_and_withdrawn(desk: Served) -> Non
     problem(await desk("POST", "/inbox/q1/answer", {"choice": "yes"}), 409, "inbox.closed")
 
 
-async def test_what_does_not_fit_is_refused_and_the_question_stays_open(desk: Served) -> None:
+async def test_an_invalid_answer_is_refused_and_the_item_stays_open(desk: Served) -> None:
     await ask(desk)
     wrong: dict[str, tuple[Any, ...]] = {
         "answer": (
@@ -192,7 +192,7 @@ _GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_only_people_with_the_scope_decide_and_only_in_their_own_name(
+async def test_answering_needs_the_scope_and_the_callers_own_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("read", "answer")) as desk:
@@ -232,7 +232,7 @@ def approving_team(run_meanwhile: Any) -> Team:
     )
 
 
-async def test_an_approval_lets_the_run_go_on_and_an_agent_cannot_give_it(
+async def test_an_approval_resumes_the_run_and_cannot_be_given_by_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[httpx2.Response] = []

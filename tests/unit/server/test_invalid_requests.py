@@ -45,7 +45,7 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
         ("POST", "/runs", {"input": "x", "max_money": 0}, "body.max_money: must be more than 0"),
     ],
 )
-async def test_it_is_told_in_plain_words_at_its_place(
+async def test_an_invalid_request_names_the_field_in_plain_words(
     http: httpx2.AsyncClient, method: str, path: str, body: Any, detail: str
 ) -> None:
     answer = await http.request(method, path, json=body)

@@ -20,7 +20,7 @@ async def made(desk: Served, **fields: Any) -> Any:
     return found
 
 
-async def test_the_first_key_ends_the_time_without_keys(
+async def test_after_creating_the_first_key_every_caller_needs_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("admin")) as desk:
@@ -49,7 +49,7 @@ async def test_keys_are_listed_and_revoked(tmp_path: Path, monkeypatch: pytest.M
         assert by_id[ids[1]]["status"] == "revoked"
 
 
-async def test_what_cannot_be_a_key_is_refused(
+async def test_an_invalid_key_request_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("admin")) as desk:
@@ -74,7 +74,7 @@ async def test_what_cannot_be_a_key_is_refused(
         assert (await desk.get("/keys"))["items"] == []
 
 
-async def test_keys_are_for_administrators_of_the_main_tenant(
+async def test_managing_keys_needs_an_administrator_of_the_main_tenant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for gate in (As("read", "run", "answer"), As("admin", tenant="acme")):

@@ -48,7 +48,7 @@ asyncio.run(start())
 """
 
 
-def test_a_server_starts_without_the_packages_that_only_requests_need(tmp_path: Path) -> None:
+def test_a_server_starts_without_packages_needed_only_by_requests(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", START, str(tmp_path)], capture_output=True, text=True, timeout=60
     )
@@ -118,7 +118,7 @@ async def test_the_first_request_of_every_standard_is_answered(app: LazyApplicat
         assert {"/v1/models", "/api/v1/agui", "/healthz"} <= paths.keys()
 
 
-async def test_a_standard_that_cannot_be_loaded_is_refused_and_the_others_answer(
+async def test_a_standard_that_cannot_be_loaded_does_not_affect_the_others(
     app: LazyApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = Integration.load
@@ -139,7 +139,7 @@ async def test_a_standard_that_cannot_be_loaded_is_refused_and_the_others_answer
         assert (await client.post("/mcp", json={})).status_code != 503
 
 
-async def test_a_server_whose_routes_cannot_be_loaded_says_so_and_lives(
+async def test_a_server_whose_routes_cannot_be_loaded_reports_it_and_recovers(
     app: LazyApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -168,7 +168,7 @@ class Waiting:
         pass
 
 
-async def test_a_signal_ends_a_start_that_waits() -> None:
+async def test_a_signal_ends_a_waiting_start() -> None:
     config = ServerConfig(host="127.0.0.1", port=0)
     with listen("127.0.0.1", 0) as listener:
         await run_server(cast(Service, Waiting()), config, listener, ready=pytest.fail)

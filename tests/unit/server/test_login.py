@@ -48,9 +48,7 @@ def is_forgotten(response: httpx2.Response) -> bool:
     return bool(found.value == "" and found["max-age"] == "0" and found["path"] == "/")
 
 
-async def test_a_key_becomes_a_cookie_that_no_script_sees(
-    app: FastAPI, client: httpx2.AsyncClient
-) -> None:
+async def test_a_key_becomes_an_http_only_cookie(app: FastAPI, client: httpx2.AsyncClient) -> None:
     made = await make_key(app, "read", "answer", name="Zoë 李", tenant="acme")
     found = await client.post(LOGIN, json={"key": f" {made.text}\n"})
     assert found.status_code == 200
@@ -81,7 +79,7 @@ async def test_a_key_becomes_a_cookie_that_no_script_sees(
     ],
     ids=["tls", "proxy"],
 )
-async def test_over_tls_the_cookie_is_for_tls_only(
+async def test_over_tls_the_cookie_is_secure(
     app: FastAPI, client: httpx2.AsyncClient, address: str, headers: dict[str, str]
 ) -> None:
     made = await make_key(app)
@@ -89,9 +87,7 @@ async def test_over_tls_the_cookie_is_for_tls_only(
     assert set_cookie(found)["secure"] is True
 
 
-async def test_with_the_cookie_everything_goes_on_as_with_the_key(
-    app: FastAPI, client: httpx2.AsyncClient
-) -> None:
+async def test_a_login_cookie_replaces_the_key(app: FastAPI, client: httpx2.AsyncClient) -> None:
     made = await make_key(app, "admin")
     token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
     assert (await client.get(SESSIONS)).status_code == 200
@@ -124,9 +120,7 @@ async def test_logging_out_ends_the_login_but_not_the_key(
     assert is_problem(await client.get(ME), 401, "auth.required")
 
 
-async def test_to_log_in_again_ends_the_login_before(
-    app: FastAPI, client: httpx2.AsyncClient
-) -> None:
+async def test_a_second_login_ends_the_first(app: FastAPI, client: httpx2.AsyncClient) -> None:
     made = await make_key(app)
     first = set_cookie(await client.post(LOGIN, json={"key": made.text})).value
     second = set_cookie(await client.post(LOGIN, json={"key": made.text})).value
@@ -137,7 +131,7 @@ async def test_to_log_in_again_ends_the_login_before(
         assert found.status_code == status
 
 
-async def test_wrong_keys_are_limited_and_a_good_one_is_let_in_all_the_same(
+async def test_failed_logins_are_limited_but_a_valid_key_is_accepted(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(app)
@@ -159,7 +153,7 @@ async def test_wrong_keys_are_limited_and_a_good_one_is_let_in_all_the_same(
 
 
 @pytest.mark.parametrize("key", [UNKNOWN, "x", " ", "sk-other", "ключ", "ek_abcdefgh_" + "é" * 40])
-async def test_a_wrong_key_is_refused_as_everywhere(
+async def test_a_wrong_key_at_login_is_a_401(
     app: FastAPI, client: httpx2.AsyncClient, key: str
 ) -> None:
     await make_key(app)
@@ -170,22 +164,20 @@ async def test_a_wrong_key_is_refused_as_everywhere(
     assert key.strip() == "x" or not key.strip() or key not in found.text
 
 
-async def test_a_wrong_key_is_refused_on_this_machine_without_keys_too(
+async def test_a_wrong_key_at_login_is_refused_where_no_key_is_needed(
     client: httpx2.AsyncClient,
 ) -> None:
     assert is_problem(await client.post(LOGIN, json={"key": UNKNOWN}), 401, "auth.required")
 
 
-async def test_a_key_that_was_good_once_does_not_log_in(
-    app: FastAPI, client: httpx2.AsyncClient
-) -> None:
+async def test_a_revoked_key_cannot_log_in(app: FastAPI, client: httpx2.AsyncClient) -> None:
     made = await make_key(app)
     await (await keys_of(app)).revoke(made.key.id)
     app.state.keyring.forget()
     assert is_problem(await client.post(LOGIN, json={"key": made.text}), 401, "auth.expired")
 
 
-async def test_a_key_that_is_revoked_later_is_forgotten_with_the_answer(
+async def test_a_cookie_of_a_key_revoked_later_is_cleared(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(app)
@@ -213,13 +205,13 @@ async def test_a_key_that_is_revoked_later_is_forgotten_with_the_answer(
         b'{"key": "' + b"a" * 201 + b'"}',
     ],
 )
-async def test_what_is_no_login_is_told_so(client: httpx2.AsyncClient, body: bytes) -> None:
+async def test_an_invalid_login_request_is_refused(client: httpx2.AsyncClient, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     found = await client.post(LOGIN, content=body, headers=headers)
     assert is_problem(found, 422, "request.invalid")
 
 
-async def test_before_it_is_known_who_calls_little_is_read(
+async def test_the_login_body_is_limited_before_authentication(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     await make_key(app)
@@ -239,7 +231,7 @@ async def test_before_it_is_known_who_calls_little_is_read(
         {"Host": "evil.example.com"},
     ],
 )
-async def test_pages_of_others_log_nobody_in_or_out(
+async def test_foreign_pages_cannot_log_in_or_out(
     app: FastAPI, client: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     made = await make_key(app)
@@ -251,7 +243,7 @@ async def test_pages_of_others_log_nobody_in_or_out(
     assert is_problem(await client.post(LOGOUT, headers=token | headers), 403, "auth.origin")
 
 
-async def test_a_page_of_this_server_logs_in_while_an_old_cookie_is_there(
+async def test_an_own_page_can_log_in_despite_an_old_cookie(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(app)
@@ -265,7 +257,7 @@ async def test_a_page_of_this_server_logs_in_while_an_old_cookie_is_there(
     assert set_cookie(found).value not in ("", UNKNOWN)
 
 
-async def test_tries_cost_what_they_cost_with_a_header(tmp_path: Path) -> None:
+async def test_login_attempts_count_towards_the_rate_limit(tmp_path: Path) -> None:
     config = ServerConfig(rate=0.001, burst=2)
     async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
         made = await make_key(app)
@@ -276,7 +268,7 @@ async def test_tries_cost_what_they_cost_with_a_header(tmp_path: Path) -> None:
         assert "set-cookie" not in refused.headers
 
 
-async def test_a_login_is_done_each_time_and_its_answer_is_not_kept(
+async def test_a_login_is_never_replayed_by_an_idempotency_key(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made, tokens = await make_key(app), set()
@@ -288,7 +280,7 @@ async def test_a_login_is_done_each_time_and_its_answer_is_not_kept(
         assert "idempotency-replayed" not in found.headers
 
 
-async def test_somebody_on_this_machine_is_told_so(client: httpx2.AsyncClient) -> None:
+async def test_a_local_caller_is_reported_as_local(client: httpx2.AsyncClient) -> None:
     for headers in ({}, {"Cookie": f"ekiden_login={UNKNOWN}"}):
         found = await client.get(ME, headers=headers)
         assert found.status_code == 200
@@ -298,13 +290,15 @@ async def test_somebody_on_this_machine_is_told_so(client: httpx2.AsyncClient) -
     assert (await client.post(LOGOUT)).status_code == 204
 
 
-async def test_a_program_has_no_use_for_the_token(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_a_caller_with_a_key_header_gets_no_csrf_token(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
     made = await make_key(app, "run")
     told = (await client.get(ME, headers=bearer(made))).json()
     assert (told["local"], told["csrf_token"], told["scopes"]) == (False, None, ["run"])
 
 
-async def test_only_a_post_of_a_login_is_open(app: FastAPI, client: httpx2.AsyncClient) -> None:
+async def test_only_posting_a_login_needs_no_key(app: FastAPI, client: httpx2.AsyncClient) -> None:
     await make_key(app)
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
         assert is_problem(await client.request(method, LOGIN), 401, "auth.required")

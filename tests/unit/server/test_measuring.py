@@ -88,7 +88,7 @@ async def test_prometheus_gets_requests_by_route(app: FastAPI) -> None:
     assert "nobody" not in found.text
 
 
-async def test_only_who_runs_the_server_sees_metrics(app: FastAPI) -> None:
+async def test_only_the_operator_of_the_server_sees_metrics(app: FastAPI) -> None:
     gate = app.state.gate
     async with client_of(app) as client:
         gate.now = Caller(name="anna", scopes=frozenset({"read", "run", "answer"}))
@@ -97,7 +97,7 @@ async def test_only_who_runs_the_server_sees_metrics(app: FastAPI) -> None:
         assert (await client.get("/metrics")).status_code == 404
 
 
-async def test_events_of_every_desk_are_counted_once(app: FastAPI) -> None:
+async def test_events_of_every_tenant_are_counted_once(app: FastAPI) -> None:
     metrics, service = app.state.metrics, app.state.service
     assert isinstance(service, Service)
     tenant_services = [await service.tenant_service(), await service.tenant_service("acme")]
@@ -112,7 +112,7 @@ async def test_events_of_every_desk_are_counted_once(app: FastAPI) -> None:
         assert found["ekiden_runs_total", labels] == 1
 
 
-async def test_a_desk_that_closes_ends_its_counting(app: FastAPI) -> None:
+async def test_closing_a_tenant_service_ends_its_counting(app: FastAPI) -> None:
     counting = Counting(app.state.metrics)
     desk = await app.state.service.tenant_service("acme")
     counting.watch(desk)
@@ -132,7 +132,7 @@ async def _run(client: httpx2.AsyncClient) -> None:
     assert found.status_code < 300, found.text
 
 
-async def test_an_application_that_fails_or_says_nothing_is_counted() -> None:
+async def test_a_request_that_fails_or_sends_nothing_is_counted() -> None:
     metrics = Metrics()
 
     async def fails(scope: Any, receive: Any, send: Any) -> None:
@@ -160,7 +160,7 @@ async def test_an_application_that_fails_or_says_nothing_is_counted() -> None:
     assert statuses == {"500": 1, "200": 1, "499": 1}
 
 
-async def test_lines_of_a_request_have_its_id_and_those_of_its_run_the_session(
+async def test_log_lines_contain_the_request_id_and_the_session(
     app: FastAPI,
 ) -> None:
     stream = io.StringIO()

@@ -43,7 +43,7 @@ async def test_every_key_can_be_stored_read_and_forgotten(desk: Served) -> None:
         problem(await desk("DELETE", "/memory/entry", params=where), 404, "memory.not_found")
 
 
-async def test_a_list_is_what_the_command_prints_and_has_no_gaps(desk: Served) -> None:
+async def test_a_memory_list_equals_the_output_of_the_command(desk: Served) -> None:
     for key in KEYS:
         await put(desk, key, f"about {key}")
     listed = await desk.get("/memory?user=u1")
@@ -52,7 +52,7 @@ async def test_a_list_is_what_the_command_prints_and_has_no_gaps(desk: Served) -
     assert (await desk.get("/memory?user=u1&limit=7"))["next_cursor"] is None
 
 
-async def test_a_key_is_made_from_the_content(desk: Served) -> None:
+async def test_a_memory_key_is_derived_from_the_content(desk: Served) -> None:
     body = {"content": "她喜欢蓝色。", "metadata": {"tags": ["colour"]}}
     stored = await desk("POST", "/memory?user=u1", body)
     assert stored.status_code == 201
@@ -63,7 +63,7 @@ async def test_a_key_is_made_from_the_content(desk: Served) -> None:
 
 
 @pytest.mark.parametrize("whose", [{"user": "u&1 日本"}, {"shared": "true"}])
-async def test_the_answer_says_where_a_new_memory_is(desk: Served, whose: dict[str, str]) -> None:
+async def test_the_location_header_names_a_new_memory(desk: Served, whose: dict[str, str]) -> None:
     for key in KEYS:
         body = {"key": key, "content": f"about {key}"}
         stored = await desk("POST", "/memory", body, params=whose)
@@ -71,7 +71,7 @@ async def test_the_answer_says_where_a_new_memory_is(desk: Served, whose: dict[s
         assert found.json()["content"] == f"about {key}"
 
 
-async def test_whose_memory_is_meant_must_be_said(desk: Served) -> None:
+async def test_a_memory_request_must_name_the_user_or_be_shared(desk: Served) -> None:
     await put(desk, "k", "mine", user="u1")
     await put(desk, "k", "everybody's", shared="true")
     assert (await desk.get("/memory/entry?user=u1&key=k"))["content"] == "mine"
@@ -91,7 +91,7 @@ async def test_whose_memory_is_meant_must_be_said(desk: Served) -> None:
             problem(await desk(method, path + whose, body), 422)
 
 
-async def test_memories_are_found_as_the_command_finds_them(desk: Served) -> None:
+async def test_a_memory_search_equals_the_output_of_the_command(desk: Served) -> None:
     await put(desk, "颜色", "她喜欢蓝色")
     await put(desk, "food", "She is allergic to peanuts")
     for query in ("蓝色", "peanuts", "nothing of the kind"):
@@ -107,12 +107,12 @@ async def test_memories_are_found_as_the_command_finds_them(desk: Served) -> Non
     assert (await desk.get("/memory/search?user=u1&q="))["items"] == []
 
 
-async def test_a_search_for_nonsense_is_refused(desk: Served) -> None:
+async def test_an_invalid_search_is_refused(desk: Served) -> None:
     for query in ("", "q=a&limit=0", "q=a&limit=101", "q=a&threshold=2", "q=a&threshold=nan"):
         problem(await desk("GET", f"/memory/search?user=u1&{query}"), 422)
 
 
-async def test_what_cannot_be_kept_is_refused(desk: Served) -> None:
+async def test_an_invalid_memory_is_refused(desk: Served) -> None:
     bodies: tuple[Any, ...] = (
         {},
         {"content": ""},
@@ -136,7 +136,7 @@ async def test_what_cannot_be_kept_is_refused(desk: Served) -> None:
     assert (await desk.get("/memory?user=u1"))["items"] == []
 
 
-async def test_an_export_has_all_memories_as_lines(desk: Served) -> None:
+async def test_an_export_contains_all_memories_as_lines(desk: Served) -> None:
     empty = await desk("GET", "/memory/export?user=u1")
     assert (empty.status_code, empty.content) == (200, b"")
     for key in KEYS:
@@ -147,7 +147,7 @@ async def test_an_export_has_all_memories_as_lines(desk: Served) -> None:
     assert lines == (await desk.get("/memory?user=u1"))["items"]
 
 
-async def test_everything_of_one_user_is_forgotten(desk: Served) -> None:
+async def test_all_memories_of_one_user_can_be_deleted(desk: Served) -> None:
     for key in KEYS:
         await put(desk, key, "x")
     await put(desk, "k", "x", user="u2")
@@ -157,12 +157,14 @@ async def test_everything_of_one_user_is_forgotten(desk: Served) -> None:
     assert len((await desk.get("/memory?user=u2"))["items"]) == 1
 
 
-async def test_back_ends_are_told_what_waits_for_them(desk: Served) -> None:
+async def test_sync_equals_the_output_of_the_command(desk: Served) -> None:
     told = await desk("POST", "/memory/sync")
     assert told.json() == {"items": await desk.command("memory", "sync"), "next_cursor": None}
 
 
-async def test_tenants_remember_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memories_of_tenants_are_separate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = As("admin", tenant="other")
     async with serving(tmp_path, monkeypatch, gate=gate) as desk:
         await put(desk, "k", "theirs", shared="true")
@@ -170,7 +172,9 @@ async def test_tenants_remember_apart(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (await desk.get("/memory?shared=true"))["items"] == []
 
 
-async def test_scopes_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_routes_need_their_scopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = As("read", "answer")
     async with serving(tmp_path, monkeypatch, gate=gate) as desk:
         for method, path in (

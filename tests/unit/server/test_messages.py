@@ -29,7 +29,7 @@ async def idle(tmp_path: Path) -> AsyncIterator[Served]:
         yield found
 
 
-async def test_an_agent_is_asked_and_its_answer_told(desk: Served) -> None:
+async def test_a_query_returns_the_answer_of_the_agent(desk: Served) -> None:
     body = {
         "to": "陌生人",
         "subject": "退款?",
@@ -48,13 +48,13 @@ async def test_an_agent_is_asked_and_its_answer_told(desk: Served) -> None:
     assert "caller:local" in json.dumps(session["items"], ensure_ascii=False)
 
 
-async def test_an_agent_that_fails_says_so(desk: Served) -> None:
+async def test_a_query_to_a_failing_agent_returns_its_error(desk: Served) -> None:
     told = done(await desk("POST", "/messages", {"to": "broken", "subject": "tear"}))
     assert (told["state"], told["answer"]) == ("failed", None)
     assert "no paper" in told["error"]
 
 
-async def test_who_is_told_something_is_not_waited_for(idle: Served) -> None:
+async def test_a_notification_is_accepted_without_waiting(idle: Served) -> None:
     told = done(await idle("POST", "/messages", {"to": "billing", "type": "notify"}), 202)
     assert (told["state"], told["message"]["type"]) == ("open", "notify")
     asked = await idle("POST", "/messages", {"to": "billing", "wait_s": 0.05})
@@ -63,13 +63,13 @@ async def test_who_is_told_something_is_not_waited_for(idle: Served) -> None:
     assert {each["session_id"] for each in sessions} >= {told["answered_in"]}
 
 
-async def test_the_answer_says_where_a_message_is(idle: Served) -> None:
+async def test_the_location_header_names_a_new_message(idle: Served) -> None:
     stored = await idle("POST", "/messages", {"to": "billing", "type": "notify"})
     found = await idle.client.get(stored.headers["Location"])
     assert found.json() == stored.json()
 
 
-async def test_a_question_that_people_must_answer_stays_open(desk: Served) -> None:
+async def test_a_query_to_a_person_stays_open_until_answered(desk: Served) -> None:
     told = done(await desk("POST", "/messages", {"to": "person:support", "subject": "?"}), 202)
     [item] = (await desk.get("/inbox"))["items"]
     body = {"choice": "answer", "text": "人工回复"}
@@ -81,7 +81,7 @@ async def test_a_question_that_people_must_answer_stays_open(desk: Served) -> No
     assert (found["state"], found["answer"]) == ("answered", "人工回复")
 
 
-async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(idle: Served) -> None:
+async def test_messages_are_listed_by_agent_and_state(idle: Served) -> None:
     desk, store = idle, await idle.store()
     for number, agent in enumerate(("billing", "陌生人", "billing")):
         message = AgentMessage(id=f"m{number}", from_agent="pm", to_agent=agent, type="query")
@@ -118,7 +118,7 @@ async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(idle:
     assert await ids("?state=dead") == []
 
 
-async def test_what_cannot_be_sent_is_refused_and_nothing_is_stored(desk: Served) -> None:
+async def test_an_invalid_message_is_refused_and_not_stored(desk: Served) -> None:
     problem(await desk("POST", "/messages", {"to": "ghost"}), 404, "agent.unknown")
     wrong: list[dict[str, Any]] = [
         {},
@@ -143,7 +143,7 @@ async def test_what_cannot_be_sent_is_refused_and_nothing_is_stored(desk: Served
     assert (await desk.get("/sessions"))["items"] == []
 
 
-async def test_a_mailbox_that_is_full_takes_no_more(
+async def test_a_full_mailbox_refuses_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EKIDEN_BUS_MAILBOX_BOUND", "1")
@@ -154,14 +154,16 @@ async def test_a_mailbox_that_is_full_takes_no_more(
         assert len((await idle.get("/sessions"))["items"]) == 1
 
 
-async def test_payloads_come_back_as_they_were(idle: Served) -> None:
+async def test_payloads_are_returned_unchanged(idle: Served) -> None:
     payload = ["👩‍👩‍👧", 10**30, -0.5, {"": [[]]}, "\x00"]
     body = json.dumps({"to": "billing", "type": "notify", "payload": payload})
     told = done(await idle("POST", "/messages", **posted(body)), 202)
     assert told["message"]["payload"] == payload
 
 
-async def test_each_needs_its_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_message_routes_need_their_scopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with counter(tmp_path, monkeypatch, gate=As("read")) as desk:
         problem(await desk("POST", "/messages", {"to": "billing"}), 403, "auth.scope")
         problem(await desk("POST", "/messages/requeue", {"ids": ["x"]}), 403, "auth.scope")

@@ -94,7 +94,7 @@ async def test_a_conversation_is_counted() -> None:
     assert page.value("ekiden_events_total", type="llm_call") == 3
 
 
-async def test_handoffs_are_counted_by_how_they_ended_and_by_policy() -> None:
+async def test_handoffs_are_counted_by_outcome_and_policy() -> None:
     begun = ("initiated", "validating", "transferring")
     metrics = counted(
         handoff("transferring", *begun, policy="immediate", at={"initiated": NOW_US - 500_000}),
@@ -113,7 +113,7 @@ async def test_handoffs_are_counted_by_how_they_ended_and_by_policy() -> None:
     assert page.value("ekiden_compensations_total", result="ok") == 1
 
 
-async def test_runs_are_counted_by_outcome_and_timed_from_their_beginning() -> None:
+async def test_runs_are_counted_by_outcome_with_their_duration() -> None:
     metrics = counted(
         event("message", items=({"role": "user", "content": "hi"},)),
         event("agent_complete", at_us=NOW_US + 2_000_000, details={"outcome": "waiting"}),
@@ -177,12 +177,12 @@ async def test_tools_guardrails_confirmations_deadlocks_and_the_inbox_are_counte
     assert page.value("ekiden_routes_total", method="rule") == 1
 
 
-async def test_what_happened_before_counting_began_is_not_counted() -> None:
+async def test_events_before_the_start_are_not_counted() -> None:
     page = await page_of(counted(event("tool_call", at_us=NOW_US - 61_000_000)))
     assert page.value("ekiden_tool_calls_total", result="ok") is None
 
 
-async def test_words_that_nobody_knows_are_put_together() -> None:
+async def test_unknown_label_values_are_counted_as_other() -> None:
     odd: Any = "surprise"
     page = await page_of(
         counted(
@@ -199,7 +199,7 @@ async def test_words_that_nobody_knows_are_put_together() -> None:
     assert page.value("ekiden_runs_total", outcome="other", tenant="default") == 1
 
 
-async def test_only_the_first_models_and_tenants_have_labels_of_their_own() -> None:
+async def test_only_the_first_models_and_tenants_get_their_own_labels() -> None:
     metrics = Metrics(since_us=NOW_US)
     for number in range(500):
         details = {"model": f"model-{number}", "usage": {"input_tokens": 1}}
@@ -214,14 +214,14 @@ async def test_only_the_first_models_and_tenants_have_labels_of_their_own() -> N
     assert page.value("ekiden_store_up", tenant="other") == 1
 
 
-async def test_odd_names_do_not_break_the_page() -> None:
+async def test_unusual_names_do_not_break_the_metrics_page() -> None:
     name = 'a"b\\c\n\ud800' + "長" * 500
     page = await page_of(counted(event("llm_call", details={"model": name})))
     (labels,) = page.series("ekiden_model_calls_total")
     assert labels["model"] == ('a"b\\c??' + "長" * 500)[:100]
 
 
-async def test_requests_are_counted_by_the_template_of_their_route() -> None:
+async def test_requests_are_counted_by_route_template() -> None:
     metrics = Metrics()
     route = "/api/v1/sessions/{session_id}"
     metrics.http_request(method="get", route=route, status=200, seconds=0.02)
@@ -251,7 +251,7 @@ async def test_open_streams_are_a_gauge() -> None:
     assert (await page_of(metrics)).value("ekiden_live_connections", transport="sse") == 0
 
 
-async def test_what_waits_is_looked_up_in_the_stores() -> None:
+async def test_waiting_sessions_and_items_are_read_from_the_stores() -> None:
     desk = Desk()
     await desk.store.create(NewSession(id="r", agent="a", status="ready"))
     await desk.store.create(NewSession(id="w", agent="a", status="waiting"))
@@ -278,7 +278,7 @@ class Away(MemoryStore):
         raise StoreUnavailable("the database is away")
 
 
-async def test_a_store_that_is_away_is_told_as_such_and_not_asked_at_once_again() -> None:
+async def test_an_unavailable_store_is_reported_and_not_asked_again_at_once() -> None:
     store = Away()
     metrics = counted(event("tool_call"))
     for _ in range(3):
@@ -288,7 +288,7 @@ async def test_a_store_that_is_away_is_told_as_such_and_not_asked_at_once_again(
     assert store.tries == 1
 
 
-async def test_names_and_labels_follow_the_rules_of_prometheus() -> None:
+async def test_metric_names_and_labels_follow_the_prometheus_rules() -> None:
     metrics = counted(event("tool_call", duration_us=1), event("llm_call", duration_us=1))
     metrics.http_request(method="GET", route="/", status=200, seconds=1)
     page = await page_of(metrics, Desk())
@@ -314,13 +314,13 @@ async def test_names_and_labels_follow_the_rules_of_prometheus() -> None:
     assert "_created" not in page.text
 
 
-async def test_two_servers_in_one_process_count_apart() -> None:
+async def test_two_servers_in_one_process_count_separately() -> None:
     first, second = counted(event("tool_call")), counted()
     assert (await page_of(first)).value("ekiden_tool_calls_total", result="ok") == 1
     assert (await page_of(second)).value("ekiden_tool_calls_total", result="ok") is None
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_values_is_limited() -> None:
     kept: Remembered[int, str] = Remembered(2)
     for number in range(4):
         kept.put(number, str(number))
@@ -329,6 +329,6 @@ def test_what_is_remembered_is_bounded() -> None:
     assert (kept.take(0), kept.take(3), kept.take(3)) == (None, "3", None)
 
 
-def test_names_that_are_empty_or_beyond_the_limit_are_others() -> None:
+def test_empty_names_and_names_beyond_the_limit_are_counted_as_other() -> None:
     few = FewNames(2)
     assert [few(name) for name in ("", "a", "b", "a")] == ["other", "a", "other", "a"]

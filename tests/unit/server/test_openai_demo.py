@@ -32,7 +32,7 @@ def user(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("model", ["ekiden", "demo", "auto", "orders"])
-async def test_the_demo_answers_under_each_of_its_names(
+async def test_the_demo_answers_under_each_of_its_model_names(
     client: httpx2.AsyncClient, model: str
 ) -> None:
     told = await chat(client, user("Where is my order 1042?"), model=model)
@@ -40,14 +40,14 @@ async def test_the_demo_answers_under_each_of_its_names(
     assert told["metadata"]["agent"] == "orders"
 
 
-async def test_code_agents_speak_in_streams_too(client: httpx2.AsyncClient) -> None:
+async def test_code_agents_can_be_streamed(client: httpx2.AsyncClient) -> None:
     body = {"model": "ekiden", "messages": [user("订单 1043 在哪里？")], "stream": True}
     answer = await client.post("/v1/chat/completions", json=body)
     assert "1043" in answer.text
     assert answer.text.endswith("data: [DONE]\n\n")
 
 
-async def test_a_notice_of_a_run_that_is_not_there_is_text_like_any_other(
+async def test_a_notice_of_an_unknown_run_is_plain_text(
     client: httpx2.AsyncClient,
 ) -> None:
     first = await chat(client, user("hello"))
@@ -58,7 +58,7 @@ async def test_a_notice_of_a_run_that_is_not_there_is_text_like_any_other(
         assert told["metadata"]["session_id"] != first["metadata"]["session_id"]
 
 
-def test_images_of_ag_ui_become_images_of_ours() -> None:
+def test_agui_images_become_input_images() -> None:
     parts = [
         {"type": "image", "source": {"type": "url", "value": "https://x/y.png"}},
         {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}},

@@ -30,7 +30,7 @@ def item(**more: Any) -> InboxItem:
     return InboxItem(**{**fields, **more})
 
 
-def test_parts_of_a_message_become_parts_of_an_item() -> None:
+def test_message_parts_become_item_parts() -> None:
     chat = read_chat(
         [
             {"role": "developer", "content": "be brief"},
@@ -62,17 +62,17 @@ def test_parts_of_a_message_become_parts_of_an_item() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "  \n", []])
-def test_a_message_can_say_nothing(content: Any) -> None:
+def test_a_message_can_be_empty(content: Any) -> None:
     assert read_chat([{"role": "user", "content": content}]).is_empty
 
 
-def test_values_that_change_nothing_are_not_refused() -> None:
+def test_default_values_of_unsupported_options_are_accepted() -> None:
     refuse({"tools": [], "n": 1, "logprobs": None, "tool_choice": "auto"}, CHAT_REFUSED)
     with pytest.raises(BadRequest, match="'n'"):
         refuse({"n": True}, CHAT_REFUSED)
 
 
-def test_what_has_no_effect_is_named() -> None:
+def test_options_without_effect_are_named() -> None:
     body = ChatRequest.model_validate(
         {"model": "m", "messages": [{}], "seed": 1, "top_p": None, "zzz": 2, "user": "mira"}
     )
@@ -80,12 +80,12 @@ def test_what_has_no_effect_is_named() -> None:
     assert body.user_id == "mira"
 
 
-def test_what_is_to_be_shown_is_named_with_commas() -> None:
+def test_the_show_header_is_a_comma_separated_list() -> None:
     assert shows(None) == frozenset()
     assert shows("Tools, nothing,handoffs") == {"tools", "handoffs"}
 
 
-def test_commands_fit_the_options_of_what_is_asked() -> None:
+def test_chat_commands_match_the_options_of_open_items() -> None:
     yes_no = item(options=("yes", "no"))
     words = item(options=())
     assert read_command("/yes", [yes_no]) is not None
@@ -99,7 +99,7 @@ def test_commands_fit_the_options_of_what_is_asked() -> None:
         assert read_command(nothing, [yes_no, words]) is None, nothing
 
 
-def test_a_notice_tells_how_each_kind_is_answered() -> None:
+def test_a_notice_explains_how_to_answer_each_kind_of_item() -> None:
     notice = waiting_notice(
         "s:1",
         [
@@ -115,7 +115,7 @@ def test_a_notice_tells_how_each_kind_is_answered() -> None:
     assert "not taken up" in waiting_notice("s:1", [item()], dropped=True)
 
 
-def test_ids_of_responses_name_a_run_and_perhaps_a_part_of_it() -> None:
+def test_a_response_id_names_a_run_and_optionally_an_event() -> None:
     for text, run_id, after in (("resp_a.b:c:7", "a.b:c:7", 0), ("resp_a:1.17", "a:1", 17)):
         found = ResponseId.parse(text)
         assert (found.run_id, found.after, str(found)) == (run_id, after, text)
@@ -124,7 +124,7 @@ def test_ids_of_responses_name_a_run_and_perhaps_a_part_of_it() -> None:
             ResponseId.parse(text)
 
 
-def test_history_that_comes_back_is_read_and_echoes_are_left_out() -> None:
+def test_returned_history_is_read_without_echoed_items() -> None:
     found = read_response_input(
         [
             {"role": "user", "content": "hi"},
@@ -142,7 +142,7 @@ def test_history_that_comes_back_is_read_and_echoes_are_left_out() -> None:
     assert [each["role"] for each in found.items] == ["user", "assistant", "developer", "user"]
 
 
-def test_questions_are_requests_for_approval_where_they_take_a_yes_or_a_no() -> None:
+def test_yes_no_questions_become_mcp_approval_requests() -> None:
     asked = approval_request(item(options=("grant", "deny"), body="15 %"))
     assert asked["name"] == "ask_person"
     assert '"approve":"grant","reject":"deny"' in asked["arguments"]

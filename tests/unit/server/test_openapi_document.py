@@ -63,12 +63,14 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_the_file_is_what_the_server_says() -> None:
+def test_the_openapi_file_equals_the_servers_document() -> None:
     same = FILE.read_text(encoding="utf-8") == document_text()
     assert same, "docs/openapi.json is old: write it anew with `make pages`"
 
 
-async def test_the_server_has_it_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_server_uses_the_openapi_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def make(app: FastAPI) -> None:
         raise AssertionError("it is made anew, which takes seconds")
 
@@ -80,7 +82,7 @@ async def test_the_server_has_it_at_hand(tmp_path: Path, monkeypatch: pytest.Mon
         assert "/api/v1/handoff/initiate" in page.text
 
 
-async def test_without_the_file_it_is_made_while_others_are_served(
+async def test_without_the_file_the_document_is_built_without_blocking_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(description, "_FILES", (tmp_path / "nonesuch.json",))
@@ -102,7 +104,7 @@ async def test_without_the_file_it_is_made_while_others_are_served(
 
 
 @pytest.mark.slow
-def test_the_wheel_has_it(tmp_path: Path) -> None:
+def test_the_wheel_contains_the_openapi_file(tmp_path: Path) -> None:
     root = FILE.parents[1]
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
@@ -112,7 +114,9 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_document_is_the_same_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document_does_not_depend_on_installed_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ekiden.core.integrations.registry.is_installed", lambda name: False)
     assert importlib.util.find_spec("a2a") is not None
     assert openapi_document() == document()
@@ -142,7 +146,7 @@ def test_every_operation_is_described() -> None:
     }
 
 
-def test_every_error_has_the_shape_of_its_part_of_the_server() -> None:
+def test_every_error_response_has_the_schema_of_its_route_group() -> None:
     for path, method, operation in operations():
         for status, response in operation["responses"].items():
             if status < "400":
@@ -155,7 +159,7 @@ def test_every_error_has_the_shape_of_its_part_of_the_server() -> None:
             assert (media_type, name) == expected, (method, path, status)
 
 
-def test_operations_that_need_a_scope_say_how_they_refuse() -> None:
+def test_operations_that_need_a_scope_document_their_refusals() -> None:
     for path, method, operation in operations():
         if SCOPE in operation:
             assert {"401", "403", "429", "503"} <= operation["responses"].keys(), (method, path)
@@ -169,7 +173,7 @@ def test_operations_that_need_a_scope_say_how_they_refuse() -> None:
             assert "413" in operation["responses"], (method, path)
 
 
-def test_every_reference_leads_somewhere_and_nothing_is_left_over() -> None:
+def test_every_schema_reference_resolves_and_every_schema_is_used() -> None:
     used = set(references(document()))
     known = {
         f"#/components/{kind}/{name}"
@@ -180,7 +184,7 @@ def test_every_reference_leads_somewhere_and_nothing_is_left_over() -> None:
     assert used == known
 
 
-def test_examples_fit_what_they_are_examples_of() -> None:
+def test_examples_match_their_schemas() -> None:
     shown = 0
     for _, _, operation in operations():
         parts = [operation.get("requestBody", {}), *operation["responses"].values()]
@@ -193,7 +197,7 @@ def test_examples_fit_what_they_are_examples_of() -> None:
     assert shown >= 30
 
 
-def test_a_body_in_which_nothing_has_to_be_may_be_left_out() -> None:
+def test_a_body_without_required_fields_is_optional() -> None:
     for path, method, operation in operations():
         body = operation.get("requestBody", {"content": {}})
         if list(body["content"]) != ["application/json"]:
@@ -204,7 +208,7 @@ def test_a_body_in_which_nothing_has_to_be_may_be_left_out() -> None:
         assert body.get("required", False) is not may_be_empty, (method, path)
 
 
-def test_patterns_are_those_of_every_language() -> None:
+def test_patterns_are_valid_ecmascript_expressions() -> None:
     """Regular expressions of JSON Schema are those of ECMAScript: no names, no look-behind."""
     text = json.dumps(document())
     for pattern in re.findall(r'"pattern": "((?:[^"\\]|\\.)*)"', text):
@@ -223,5 +227,5 @@ def test_patterns_are_those_of_every_language() -> None:
         ("", ""),
     ],
 )
-def test_a_summary_is_the_first_clause(text: str, clause: str) -> None:
+def test_a_summary_is_the_first_clause_of_the_docstring(text: str, clause: str) -> None:
     assert first_clause(text) == clause

@@ -30,7 +30,7 @@ async def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield found
 
 
-async def test_a_route_is_told_as_the_command_tells_it(desk: Served) -> None:
+async def test_a_route_preview_equals_the_output_of_the_command(desk: Served) -> None:
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"text": "我的订单 1042 在哪里？", "strategy": "rule"}, ["--strategy", "rule"]),
         ({"text": "@auto --strategy=rule where is my order"}, []),
@@ -48,7 +48,7 @@ async def test_a_route_is_told_as_the_command_tells_it(desk: Served) -> None:
     assert (await desk.get("/sessions"))["items"] == []
 
 
-async def test_a_route_tells_how_every_agent_did_and_why(desk: Served) -> None:
+async def test_a_route_preview_explains_the_score_of_every_agent(desk: Served) -> None:
     body = {"text": "Where is my order? I want a refund", "strategy": "rule"}
     told = done(await desk("POST", "/route", body))
     names = {each["name"] for each in (await desk.get("/agents"))["items"]}
@@ -64,7 +64,7 @@ async def test_a_route_tells_how_every_agent_did_and_why(desk: Served) -> None:
     assert (last["score"], last["method"], last["matches"]) == (0, "none", [])
 
 
-async def test_what_cannot_be_routed_is_refused(desk: Served) -> None:
+async def test_an_invalid_route_request_is_refused(desk: Served) -> None:
     problem(await desk("POST", "/route", {"text": "@ghost hello"}), 404, "agent.unknown")
     for body in (
         {},
@@ -80,14 +80,14 @@ async def test_what_cannot_be_routed_is_refused(desk: Served) -> None:
     problem(await desk("POST", "/plans/preview", {"text": "hi", "agent": "ghost"}), 404)
 
 
-async def test_a_plan_is_previewed_as_the_command_does_it(desk: Served) -> None:
+async def test_a_plan_preview_equals_the_output_of_the_command(desk: Served) -> None:
     text = "Where is order 1042? And I want a refund for 1043."
     told = done(await desk("POST", "/plans/preview", {"text": text}))
     assert told == await desk.command("plan", text)
     assert (await desk.get("/sessions"))["items"] == []
 
 
-async def test_looking_at_what_models_would_decide_needs_the_scope_to_run(
+async def test_route_and_plan_previews_need_the_run_scope(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("read")) as desk:
@@ -95,7 +95,7 @@ async def test_looking_at_what_models_would_decide_needs_the_scope_to_run(
         problem(await desk("POST", "/plans/preview", {"text": "hi"}), 403, "auth.scope")
 
 
-async def test_the_plan_of_a_session_tells_how_far_it_came(split: Served) -> None:
+async def test_the_plan_of_a_session_shows_its_progress(split: Served) -> None:
     await planned(split, "p")
     plan = await split.get("/sessions/p/plan")
     assert (plan["phase"], plan["user_input"]) == ("completed", "do both")
@@ -107,7 +107,7 @@ async def test_the_plan_of_a_session_tells_how_far_it_came(split: Served) -> Non
     }
 
 
-async def test_the_tasks_of_a_plan_tell_what_became_of_them(split: Served) -> None:
+async def test_the_tasks_of_a_plan_show_their_results(split: Served) -> None:
     await planned(split, "p")
     plan = await split.get("/sessions/p/plan")
     listed = (await split.get("/tasks?session_id=p"))["items"]
@@ -126,13 +126,13 @@ def _shared(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {name: record.get(name) for name in other}
 
 
-async def test_a_session_without_a_plan_has_none(split: Served) -> None:
+async def test_a_session_without_a_plan_returns_404(split: Served) -> None:
     await split.ask("hello", session_id="n", agent="天气")
     problem(await split("GET", "/sessions/n/plan"), 404)
     problem(await split("GET", "/sessions/none/plan"), 404, "session.not_found")
 
 
-async def test_tasks_are_listed_over_all_sessions(split: Served) -> None:
+async def test_tasks_are_listed_across_sessions(split: Served) -> None:
     for name in ("p1", "p2", "p1"):
         await planned(split, name)
     listed = (await split.get("/tasks"))["items"]
@@ -157,7 +157,7 @@ async def test_tasks_are_listed_over_all_sessions(split: Served) -> None:
     assert await split.pages("/tasks?since=1h", limit=4) == listed
 
 
-async def test_a_task_of_a_run_that_is_over_was_stopped(split: Served) -> None:
+async def test_an_unfinished_task_of_a_finished_run_is_shown_as_stopped(split: Served) -> None:
     told = [{"task_id": "t1", "agent": "甲"}, {"task_id": "t2", "agent": "乙"}]
     started = {"phase": "started", "task_id": "t1", "agent": "甲"}
     facts: list[dict[str, Any]] = [
@@ -201,6 +201,6 @@ async def planned(desk: Served, session_id: str) -> None:
     assert run["status"] == "done"
 
 
-async def test_what_is_no_filter_of_tasks_is_refused(split: Served) -> None:
+async def test_an_invalid_task_filter_is_refused(split: Served) -> None:
     for query in ("cursor=x", "cursor=1", "limit=0", "status=x", "session_id=a/b", "since=x"):
         problem(await split("GET", f"/tasks?{query}"), 422)

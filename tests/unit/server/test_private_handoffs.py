@@ -61,7 +61,7 @@ def no_secret(told: Any) -> None:
     assert [secret for secret in SECRETS if secret in str(told)] == []
 
 
-async def test_what_a_private_run_said_does_not_come_back_through_a_later_handoff(
+async def test_text_of_a_private_run_does_not_appear_in_a_later_handoff(
     desk: Served,
 ) -> None:
     first, second = (await desk.get("/sessions/s/handoffs"))["items"]
@@ -76,7 +76,7 @@ async def test_what_a_private_run_said_does_not_come_back_through_a_later_handof
     assert ("user", "more") in [(each["role"], each["text"]) for each in entries]
 
 
-async def test_a_private_handoff_is_told_without_words_wherever_it_is_told(desk: Served) -> None:
+async def test_a_private_handoff_is_shown_without_text_everywhere(desk: Served) -> None:
     shown = await desk.get("/handoff/s.h1")
     no_secret(shown)
     assert shown["words"] == {}
@@ -95,7 +95,7 @@ async def test_a_private_handoff_is_told_without_words_wherever_it_is_told(desk:
     assert await desk.command("handoff", "show", "s.h1") == shown
 
 
-async def test_a_later_handoff_is_told_with_its_own_words_only(desk: Served) -> None:
+async def test_a_later_handoff_is_shown_with_its_own_text_only(desk: Served) -> None:
     shown = await desk.get("/handoff/s.h2")
     no_secret(shown)
     assert shown["words"] == {"reason": "open reason"}
@@ -104,7 +104,7 @@ async def test_a_later_handoff_is_told_with_its_own_words_only(desk: Served) -> 
     assert "user: more" in labels
 
 
-async def test_what_is_not_private_is_told_as_ever(desk: Served) -> None:
+async def test_handoffs_of_runs_that_are_not_private_are_shown_in_full(desk: Served) -> None:
     await ran(desk, "open", OPEN, OPEN, OPEN)
     shown = await desk.get("/handoff/open.h1")
     assert shown["words"] == {"reason": "secret reason", "summary": "secret summary"}
@@ -114,7 +114,7 @@ async def test_what_is_not_private_is_told_as_ever(desk: Served) -> None:
     assert "秘密" in [each["text"] for each in later["view"]["entries"]]
 
 
-async def test_the_conversation_and_what_is_stored_stay_as_they_are(desk: Served) -> None:
+async def test_the_stored_conversation_keeps_private_text(desk: Served) -> None:
     assert "秘密" in str(await desk.get("/sessions/s"))
     store = await desk.store()
     [made] = [
@@ -125,7 +125,7 @@ async def test_the_conversation_and_what_is_stored_stay_as_they_are(desk: Served
     assert made == "secret reason"
 
 
-async def test_of_a_trigger_its_type_is_told_and_of_a_condition_nothing(desk: Served) -> None:
+async def test_a_private_trigger_shows_its_type_but_no_condition(desk: Served) -> None:
     told = {}
     for name, config in (("plain", OPEN), ("quiet", PRIVATE)):
         last = Agent("last", model=ScriptedModel([say("End.")]))

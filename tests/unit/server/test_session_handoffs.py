@@ -29,7 +29,7 @@ async def to_people(desk: Served) -> None:
     assert told["status"] == "completed", told
 
 
-async def test_a_session_is_handed_over_and_the_answer_told(desk: Served) -> None:
+async def test_a_session_handoff_returns_the_targets_answer(desk: Served) -> None:
     told = done(
         await desk(
             "POST", "/sessions/s/handoff", {"to": "billing", "reason": "要钱", "summary": "s"}
@@ -45,26 +45,26 @@ async def test_a_session_is_handed_over_and_the_answer_told(desk: Served) -> Non
     assert {name: told[name] for name in same} == {name: by_command[name] for name in same}
 
 
-async def test_a_refusal_says_why_and_the_session_stays(desk: Served) -> None:
+async def test_a_refused_handoff_returns_its_reason_and_changes_nothing(desk: Served) -> None:
     told = done(await desk("POST", "/sessions/s/handoff", {"to": "closed"}))
     assert (told["status"], told["error"]["code"]) == ("failed", "AGENT_UNAVAILABLE")
     assert (told["agent"], told["output"]) == ("triage", None)
 
 
-async def test_what_is_not_there_is_not_found(desk: Served) -> None:
+async def test_an_unknown_session_or_agent_is_not_found(desk: Served) -> None:
     problem(await desk("POST", "/sessions/none/handoff", {"to": "billing"}), 404)
     told = problem(await desk("POST", "/sessions/s/handoff", {"to": "ghost"}), 404)
     assert told["refusal"] == "AGENT_NOT_FOUND"
     problem(await desk("POST", "/sessions/none/answer", {"text": "hello"}), 404)
 
 
-async def test_what_cannot_be_meant_is_refused(desk: Served) -> None:
+async def test_an_invalid_handoff_request_is_refused(desk: Served) -> None:
     to = {"to": "billing"}
     for wrong in ({}, {"to": ""}, {**to, "timeout_s": 0}, {**to, "policy": "x"}, {**to, "x": 1}):
         problem(await desk("POST", "/sessions/s/handoff", wrong), 422)
 
 
-async def test_a_person_answers_a_session_that_was_handed_to_people(desk: Served) -> None:
+async def test_a_person_answers_a_session_handed_to_people(desk: Served) -> None:
     await to_people(desk)
     run = done(await desk("POST", "/sessions/s/answer", {"text": "我们会换货。", "by": "安娜"}))
     assert to_json(from_json(Run, run)) == run
@@ -73,14 +73,14 @@ async def test_a_person_answers_a_session_that_was_handed_to_people(desk: Served
     assert [item["closed_by"] for item in items] == ["安娜"]
 
 
-async def test_an_answer_can_give_the_session_back(desk: Served) -> None:
+async def test_an_answer_can_return_the_session_to_the_agent(desk: Served) -> None:
     await to_people(desk)
     run = done(await desk("POST", "/sessions/s/answer", {"text": "you do it", "back": True}))
     assert run["session_id"] == "s"
     assert (await desk.get("/inbox"))["items"] == []
 
 
-async def test_of_two_who_answer_at_once_one_is_first_and_the_other_is_told(desk: Served) -> None:
+async def test_of_two_simultaneous_answers_one_wins_and_the_other_is_refused(desk: Served) -> None:
     await to_people(desk)
     answers = await asyncio.gather(
         *(
@@ -94,7 +94,7 @@ async def test_of_two_who_answer_at_once_one_is_first_and_the_other_is_told(desk
             problem(each, 409)
 
 
-async def test_who_does_not_wait_for_a_person_is_not_answered(desk: Served) -> None:
+async def test_a_session_that_does_not_wait_for_a_person_cannot_be_answered(desk: Served) -> None:
     told = problem(
         await desk("POST", "/sessions/s/answer", {"text": "hello"}), 409, "session.not_waiting"
     )
@@ -106,7 +106,7 @@ async def test_who_does_not_wait_for_a_person_is_not_answered(desk: Served) -> N
     problem(await desk("POST", "/sessions/s/answer", {"text": "again"}), 409)
 
 
-async def test_agents_that_call_do_not_answer_for_people(desk: Served) -> None:
+async def test_calling_agents_cannot_answer_for_people(desk: Served) -> None:
     await to_people(desk)
     headers = {AGENT_HEADER: "triage"}
     refused = await desk("POST", "/sessions/s/answer", {"text": "yes"}, headers=headers)
@@ -118,7 +118,7 @@ async def test_agents_that_call_do_not_answer_for_people(desk: Served) -> None:
     problem(refused, 403, "inbox.forbidden")
 
 
-async def test_only_an_administrator_answers_in_anothers_name(
+async def test_only_an_administrator_can_answer_under_another_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counter(tmp_path, monkeypatch, gate=As("read", "run", "answer")) as desk:

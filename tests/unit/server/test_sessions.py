@@ -34,14 +34,14 @@ async def some(desk: Served, count: int = 5) -> list[str]:
     return ids[::-1]
 
 
-async def test_a_list_is_what_the_command_prints(desk: Served) -> None:
+async def test_a_session_list_equals_the_output_of_the_command(desk: Served) -> None:
     await some(desk, 3)
     listed = await desk.get("/sessions")
     assert listed["items"] == await desk.command("session", "list")
     assert listed["next_cursor"] is None
 
 
-async def test_pages_leave_nothing_out_and_show_nothing_twice(desk: Served) -> None:
+async def test_session_pages_have_no_gaps_or_repeats(desk: Served) -> None:
     ids = await some(desk)
     found = await desk.pages("/sessions")
     assert [each["session_id"] for each in found] == ids
@@ -66,7 +66,7 @@ async def test_a_list_can_be_filtered(desk: Served) -> None:
         assert found["items"] == await desk.command("session", "list", *options)
 
 
-async def test_a_list_of_nonsense_is_refused(desk: Served) -> None:
+async def test_an_invalid_list_query_is_refused(desk: Served) -> None:
     for query in (
         "limit=0",
         "limit=1001",
@@ -83,14 +83,14 @@ async def test_a_list_of_nonsense_is_refused(desk: Served) -> None:
         problem(await desk("GET", f"/sessions?{query}"), 422)
 
 
-async def test_a_session_is_what_the_command_shows(desk: Served) -> None:
+async def test_a_session_equals_the_output_of_the_command(desk: Served) -> None:
     [name] = await some(desk, 1)
     shown = await desk.get(f"/sessions/{name}")
     assert shown == await desk.command("session", "show", name)
     assert "订单 1042" in json.dumps(shown["items"], ensure_ascii=False)
 
 
-async def test_what_is_not_there_is_not_found(desk: Served) -> None:
+async def test_an_unknown_session_is_not_found(desk: Served) -> None:
     for part in ("", "/events", "/items", "/chain", "/export", "/state"):
         problem(await desk("GET", f"/sessions/nobody{part}"), 404, "session.not_found")
         problem(await desk("GET", f"/sessions/%E5%AE%A2{part}"), 422)
@@ -112,7 +112,7 @@ async def test_events_come_in_order_and_without_gaps(desk: Served) -> None:
     }
 
 
-async def test_events_of_some_types_are_found_among_many(desk: Served) -> None:
+async def test_events_are_filtered_by_type(desk: Served) -> None:
     store = await desk.store()
     await store.create(NewSession(id="long", agent="triage"))
     claim = await claimed(store, "long")
@@ -131,7 +131,7 @@ async def test_events_of_some_types_are_found_among_many(desk: Served) -> None:
     ]
 
 
-async def test_events_of_nonsense_are_refused(desk: Served) -> None:
+async def test_an_invalid_event_query_is_refused(desk: Served) -> None:
     [name] = await some(desk, 1)
     for query in ("types=party", "after=-1", f"after={10**20}", "cursor=x", "cursor=1e3"):
         problem(await desk("GET", f"/sessions/{name}/events?{query}"), 422)
@@ -146,7 +146,7 @@ async def test_items_are_the_conversation(desk: Served) -> None:
     problem(await desk("GET", f"/sessions/{name}/items?cursor=-1"), 422)
 
 
-async def test_half_characters_that_a_model_said_are_shown(desk: Served) -> None:
+async def test_lone_surrogates_in_a_session_are_shown(desk: Served) -> None:
     store = await desk.store()
     await store.create(NewSession(id="half", agent="triage", meta={"title": "\ud83d"}))
     claim = await claimed(store, "half")
@@ -167,14 +167,14 @@ async def test_half_characters_that_a_model_said_are_shown(desk: Served) -> None
     problem(refused, 422)
 
 
-async def test_the_chain_is_what_the_command_prints(desk: Served) -> None:
+async def test_the_chain_equals_the_output_of_the_command(desk: Served) -> None:
     [name] = await some(desk, 1)
     chain = await desk.get(f"/sessions/{name}/chain")
     assert chain == await desk.command("chain", name)
     assert chain["chain"] == ["user", "triage", "orders"]
 
 
-async def test_an_export_is_imported_elsewhere(desk: Served) -> None:
+async def test_an_export_can_be_imported_elsewhere(desk: Served) -> None:
     [name] = await some(desk, 1)
     answer = await desk("GET", f"/sessions/{name}/export")
     assert answer.json() == await desk.command("session", "export", name)
@@ -188,7 +188,7 @@ async def test_an_export_is_imported_elsewhere(desk: Served) -> None:
     assert copied["items"] == (await desk.get(f"/sessions/{name}"))["items"]
 
 
-async def test_a_long_document_is_read_beside_the_loop(desk: Served) -> None:
+async def test_a_long_document_can_be_imported(desk: Served) -> None:
     [name] = await some(desk, 1)
     document = (await desk("GET", f"/sessions/{name}/export")).json()
     document["session"]["meta"]["notes"] = "长" * 200_000
@@ -196,7 +196,7 @@ async def test_a_long_document_is_read_beside_the_loop(desk: Served) -> None:
     assert taken.status_code == 201
 
 
-async def test_what_no_export_wrote_is_refused_as_a_whole(desk: Served) -> None:
+async def test_an_invalid_import_document_is_refused_as_a_whole(desk: Served) -> None:
     for content in (
         b"",
         b"{}",
@@ -214,7 +214,7 @@ async def test_what_no_export_wrote_is_refused_as_a_whole(desk: Served) -> None:
     assert (await desk.get("/sessions"))["items"] == []
 
 
-async def test_a_document_that_is_too_long_is_not_read(
+async def test_a_too_long_import_document_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, config=ServerConfig(max_body=1000)) as desk:
@@ -222,7 +222,7 @@ async def test_a_document_that_is_too_long_is_not_read(
         problem(refused, 413, "request.too_large")
 
 
-async def test_a_session_is_removed_for_good(desk: Served) -> None:
+async def test_a_session_can_be_deleted(desk: Served) -> None:
     [name] = await some(desk, 1)
     gone = await desk("DELETE", f"/sessions/{name}")
     assert gone.status_code == 204
@@ -230,7 +230,7 @@ async def test_a_session_is_removed_for_good(desk: Served) -> None:
     problem(await desk("DELETE", f"/sessions/{name}"), 404)
 
 
-async def test_a_session_that_somebody_runs_stays(desk: Served) -> None:
+async def test_a_running_session_cannot_be_changed_or_deleted(desk: Served) -> None:
     [name] = await some(desk, 1)
     store = await desk.store()
     claim, _ = await store.claim(name, owner="elsewhere", lease_s=60)
@@ -244,7 +244,7 @@ async def test_a_session_that_somebody_runs_stays(desk: Served) -> None:
     await store.release(claim)
 
 
-async def test_a_branch_goes_on_from_an_earlier_point(desk: Served) -> None:
+async def test_a_branch_continues_from_an_earlier_point(desk: Served) -> None:
     [name] = await some(desk, 1)
     await desk.ask("And 1043?", session_id=name)
     made = await desk("POST", f"/sessions/{name}/fork", {"before": 10, "session_id": "branch"})
@@ -261,7 +261,7 @@ async def test_a_branch_goes_on_from_an_earlier_point(desk: Served) -> None:
     )
 
 
-async def test_a_branch_from_nowhere_is_refused(desk: Served) -> None:
+async def test_an_invalid_fork_place_is_refused(desk: Served) -> None:
     [name] = await some(desk, 1)
     bodies: tuple[Any, ...] = (
         {"at": 1, "before": 1},
@@ -281,12 +281,12 @@ async def test_a_branch_from_nowhere_is_refused(desk: Served) -> None:
         problem(await desk("POST", f"/sessions/{name}/fork", body), 422)
 
 
-async def test_nothing_branches_off_a_session_in_which_nothing_happened(desk: Served) -> None:
+async def test_a_session_without_events_cannot_be_forked(desk: Served) -> None:
     await (await desk.store()).create(NewSession(id="new", agent="triage"))
     problem(await desk("POST", "/sessions/new/fork", {}), 422)
 
 
-async def test_a_session_is_taken_back(desk: Served) -> None:
+async def test_a_session_can_be_rewound(desk: Served) -> None:
     [name] = await some(desk, 1)
     done = await desk("POST", f"/sessions/{name}/rewind", {"to": 1})
     assert done.status_code == 200
@@ -298,7 +298,7 @@ async def test_a_session_is_taken_back(desk: Served) -> None:
     problem(await desk("POST", "/sessions/nobody/rewind", {"to": 1}), 404)
 
 
-async def test_sessions_are_found_by_what_was_said(desk: Served) -> None:
+async def test_sessions_are_searched_by_text(desk: Served) -> None:
     await some(desk, 2)
     await desk.ask("Where is my order 1043?", session_id="english", user_id="u1")
     found = await desk.get("/sessions/search", params={"q": "订单", "limit": "50"})
@@ -309,12 +309,12 @@ async def test_sessions_are_found_by_what_was_said(desk: Served) -> None:
     assert (await desk.get("/sessions/search?q="))["items"] == []
 
 
-async def test_a_search_for_nonsense_is_refused(desk: Served) -> None:
+async def test_an_invalid_search_is_refused(desk: Served) -> None:
     for query in ("", "q=a&limit=0", "q=a&user=", "q=%00", f"q={'x' * 1001}"):
         problem(await desk("GET", f"/sessions/search?{query}"), 422)
 
 
-async def test_old_sessions_are_pruned_when_somebody_says_which(desk: Served) -> None:
+async def test_old_sessions_are_pruned_by_given_rules(desk: Served) -> None:
     await some(desk, 4)
     would = await desk("POST", "/sessions/prune", {"keep": 1, "dry_run": True})
     assert would.json() == await desk.command("session", "prune", "--keep", "1", "--dry-run")
@@ -326,7 +326,7 @@ async def test_old_sessions_are_pruned_when_somebody_says_which(desk: Served) ->
     assert {each["user_id"] for each in (await desk.get("/sessions"))["items"]} == {"u1"}
 
 
-async def test_pruning_by_nonsense_removes_nothing(desk: Served) -> None:
+async def test_invalid_pruning_rules_remove_nothing(desk: Served) -> None:
     await some(desk, 1)
     bodies: tuple[Any, ...] = (
         {},
@@ -343,7 +343,7 @@ async def test_pruning_by_nonsense_removes_nothing(desk: Served) -> None:
     assert len((await desk.get("/sessions"))["items"]) == 1
 
 
-async def test_pruning_without_a_rule_follows_the_settings(
+async def test_pruning_without_rules_follows_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".ekiden").mkdir()
@@ -354,7 +354,7 @@ async def test_pruning_without_a_rule_follows_the_settings(
         assert (await desk("POST", "/sessions/prune", {})).json()["sessions"] == 2
 
 
-async def test_a_store_is_pruned_by_one_at_a_time(
+async def test_a_store_is_pruned_by_one_request_at_a_time(
     desk: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await desk.store()
@@ -375,7 +375,9 @@ async def test_a_store_is_pruned_by_one_at_a_time(
     assert (await first).status_code == 200
 
 
-async def test_a_scope_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_session_routes_need_their_scopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = As()
     async with serving(tmp_path, monkeypatch, gate=gate) as desk:
         for method, path, needed in (
@@ -397,7 +399,7 @@ async def test_a_scope_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             problem(await desk(method, path, body), 403, "auth.scope")
 
 
-async def test_nothing_of_another_tenant_is_seen(
+async def test_sessions_of_another_tenant_are_not_visible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("admin", tenant="other")) as desk:
@@ -420,7 +422,7 @@ async def step_into_default(desk: Served) -> None:
     await store.commit(claim, Commit(patch=SessionPatch(), events=[event], release=True))
 
 
-async def test_a_run_may_say_how_important_its_session_is(desk: Served) -> None:
+async def test_a_run_may_set_the_priority_of_its_session(desk: Served) -> None:
     await desk.ask("hello", session_id="c-1", priority="urgent")
     await desk.ask("hello", session_id="c-2")
     listed = await desk.get("/sessions")

@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_settings_are_what_the_command_lists(
+async def test_settings_equal_the_output_of_the_command(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(root, monkeypatch) as desk:
@@ -52,7 +52,7 @@ async def test_settings_are_what_the_command_lists(
         problem(await desk("PUT", "/settings/app"), 405)
 
 
-async def test_only_who_runs_the_server_sees_them(
+async def test_only_the_operator_of_the_server_sees_settings(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = As("read", "run", "answer")
@@ -64,7 +64,7 @@ async def test_only_who_runs_the_server_sees_them(
             problem(await desk("GET", path), 404)
 
 
-async def test_the_app_of_the_settings_is_the_one_that_is_reached(
+async def test_the_app_of_the_settings_owns_shared_state_and_memory(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(root, monkeypatch) as desk:
@@ -78,7 +78,7 @@ async def test_the_app_of_the_settings_is_the_one_that_is_reached(
         assert listed["items"] == await desk.command("memory", "list", "--shared")
 
 
-async def test_a_mirror_is_what_the_command_shows(
+async def test_a_replica_status_equals_the_output_of_the_command(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("google.auth")
@@ -87,7 +87,7 @@ async def test_a_mirror_is_what_the_command_shows(
         assert shown == await desk.command("mirror", "status")
 
 
-async def test_without_a_mirror_there_is_none(
+async def test_without_a_replica_its_status_returns_404(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch) as desk:

@@ -36,7 +36,7 @@ async def handoffs(desk: Served, session: str) -> list[Any]:
     return found
 
 
-async def test_a_handoff_is_listed_with_what_was_shown(desk: Served) -> None:
+async def test_a_handoff_is_listed_with_its_view(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task())
     [only] = await handoffs(desk, "ticket-7")
     shown = await desk.get("/handoff/ticket-7.h1")
@@ -60,7 +60,7 @@ async def test_a_handoff_is_listed_with_what_was_shown(desk: Served) -> None:
     from_json(HandoffView, light)
 
 
-async def test_what_was_refused_and_what_was_undone_are_listed_in_order(desk: Served) -> None:
+async def test_refused_and_rolled_back_handoffs_are_listed_in_order(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task("t", target_agent_id="closed"))
     body = {"to": "broken", "reason": "second", "summary": "two tries: 第二"}
     await desk("POST", "/sessions/t/handoff", body)
@@ -73,7 +73,7 @@ async def test_what_was_refused_and_what_was_undone_are_listed_in_order(desk: Se
     assert undone["view"]["kept"] == 0  # What a refused handoff brings is not kept.
 
 
-async def test_what_is_asked_for_stands_at_the_end(tmp_path: Path) -> None:
+async def test_requested_handoffs_are_listed_last(tmp_path: Path) -> None:
     async with nobody_works(tmp_path) as desk:
         await desk("POST", "/handoff/initiate", task(wait_s=0))
         store = await desk.store()
@@ -87,7 +87,7 @@ async def test_what_is_asked_for_stands_at_the_end(tmp_path: Path) -> None:
         await store.release(claim)
 
 
-async def test_what_is_not_there_is_not_found(desk: Served) -> None:
+async def test_an_unknown_session_is_not_found(desk: Served) -> None:
     problem(await desk("GET", "/sessions/nobody/handoffs"), 404, "session.not_found")
     await desk("POST", "/handoff/initiate", task())
     for query in ("cursor=x", "cursor=-1", "limit=0"):
@@ -104,7 +104,7 @@ def relay() -> Team:
     return Team(Agent("first", model=ScriptedModel([say("Hm."), step]), handoffs=[edge]))
 
 
-async def test_a_filter_tells_what_it_dropped_and_a_private_run_no_words(
+async def test_a_view_shows_dropped_entries_and_a_private_run_no_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = relay()
@@ -129,7 +129,7 @@ async def test_a_filter_tells_what_it_dropped_and_a_private_run_no_words(
         assert hidden["view"]["dropped"] == told["view"]["dropped"]
 
 
-async def test_a_handoff_that_was_taken_back_looks_undone(desk: Served) -> None:
+async def test_a_rewound_handoff_is_shown_as_rolled_back(desk: Served) -> None:
     await desk("POST", "/handoff/initiate", task())
     done(await desk("POST", "/sessions/ticket-7/rewind", {"to": 1}))
     [only] = await handoffs(desk, "ticket-7")

@@ -39,7 +39,7 @@ def heard(*shown: Shown) -> list[Spoken]:
     return [each for part in shown for each in speech.take(part)]
 
 
-def test_an_answer_without_pieces_is_one_piece() -> None:
+def test_an_answer_without_deltas_is_sent_as_one_piece() -> None:
     assert heard(event(assistant_message("hello"))) == [
         SpeechStarted(id="m1"),
         Piece(id="m1", text="hello"),
@@ -47,7 +47,7 @@ def test_an_answer_without_pieces_is_one_piece() -> None:
     ]
 
 
-def test_pieces_are_not_said_twice() -> None:
+def test_streamed_deltas_are_not_sent_again() -> None:
     assert heard(delta("hel"), delta("lo"), event(assistant_message("hello"))) == [
         SpeechStarted(id="m1"),
         Piece(id="m1", text="hel"),
@@ -56,12 +56,12 @@ def test_pieces_are_not_said_twice() -> None:
     ]
 
 
-def test_what_pieces_left_out_at_the_end_is_added() -> None:
+def test_text_missing_at_the_end_of_the_deltas_is_added() -> None:
     spoken = heard(delta("hel"), event(assistant_message("hello")))
     assert spoken[2:] == [Piece(id="m1", text="lo"), SpeechEnded(id="m1", text="hello")]
 
 
-def test_pieces_that_do_not_fit_are_given_up() -> None:
+def test_deltas_that_do_not_match_the_answer_are_withdrawn() -> None:
     assert heard(delta("lo"), event(assistant_message("hello"))) == [
         SpeechStarted(id="m1"),
         Piece(id="m1", text="lo"),
@@ -72,14 +72,14 @@ def test_pieces_that_do_not_fit_are_given_up() -> None:
     ]
 
 
-def test_an_answer_that_breaks_off_is_given_up() -> None:
+def test_a_broken_off_answer_is_withdrawn() -> None:
     failed = event(type="agent_error", error="down")
     assert heard(delta("hel"), failed)[-1] == Broken(id="m1", text="hel")
     rejected = event(type="llm_call")
     assert heard(delta("hel"), rejected)[-1] == Broken(id="m1", text="hel")
 
 
-def test_only_what_agents_say_is_said() -> None:
+def test_only_messages_of_agents_are_sent() -> None:
     asked = Event(
         session_id="s",
         seq=1,
@@ -96,7 +96,7 @@ def test_only_what_agents_say_is_said() -> None:
     )
 
 
-def test_a_refusal_is_told_apart() -> None:
+def test_a_refusal_is_sent_as_a_refusal() -> None:
     item = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
     assert heard(event(item)) == [
         SpeechStarted(id="m1"),
@@ -104,14 +104,14 @@ def test_a_refusal_is_told_apart() -> None:
     ]
 
 
-def test_several_messages_of_one_answer_are_paired_in_order() -> None:
+def test_several_messages_of_one_answer_are_matched_in_order() -> None:
     answer = event(assistant_message("one"), function_call("c", "f", "{}"), assistant_message("2"))
     spoken = heard(delta("one", 1), delta("2", 4), answer)
     ended = [each for each in spoken if isinstance(each, SpeechEnded)]
     assert ended == [SpeechEnded(id="m1", text="one"), SpeechEnded(id="m2", text="2")]
 
 
-def test_what_was_taken_back_does_not_stand() -> None:
+def test_undone_items_are_left_out() -> None:
     events = [
         event(user_message("hi"), type="message", seq=1),
         event(assistant_message("wrong"), seq=2),
@@ -122,7 +122,7 @@ def test_what_was_taken_back_does_not_stand() -> None:
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=5), max_size=5), st.data())
-def test_whatever_is_lost_of_the_pieces_the_messages_are_whole(
+def test_messages_are_complete_whatever_deltas_are_lost(
     answers: list[list[str]], data: st.DataObject
 ) -> None:
     speech, texts, ended = Speech("m"), [], []

@@ -23,14 +23,14 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield found
 
 
-async def test_state_is_what_the_command_shows(desk: Served) -> None:
+async def test_session_state_equals_the_output_of_the_command(desk: Served) -> None:
     await desk("PATCH", "/sessions/s/state", {"set": {"级别": "金", "n": 1}})
     answer = await desk("GET", "/sessions/s/state")
     assert answer.json() == await desk.command("state", "show", "s")
     assert answer.headers["etag"] == f'"v{answer.json()["version"]}"'
 
 
-async def test_state_is_shown_as_it_was(desk: Served) -> None:
+async def test_earlier_session_state_can_be_shown(desk: Served) -> None:
     await desk("PATCH", "/sessions/s/state", {"set": {"n": 1}})
     then = await desk("GET", "/sessions/s/state?at=5")
     assert then.json() == await desk.command("state", "show", "s", "--at", "5")
@@ -40,7 +40,7 @@ async def test_state_is_shown_as_it_was(desk: Served) -> None:
         problem(await desk("GET", f"/sessions/s/state?at={at}"), 422)
 
 
-async def test_a_change_is_told_with_who_made_it(
+async def test_a_change_is_recorded_with_its_author(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("admin")) as desk:
@@ -56,7 +56,7 @@ async def test_a_change_is_told_with_who_made_it(
         assert (await desk.get("/sessions/s/state"))["variables"] == {}
 
 
-async def test_a_change_of_what_somebody_else_changed_is_refused(desk: Served) -> None:
+async def test_a_change_with_a_stale_etag_is_refused(desk: Served) -> None:
     tag = (await desk("GET", "/sessions/s/state")).headers["etag"]
     mine = {"If-Match": tag}
     first = await desk("PATCH", "/sessions/s/state", {"set": {"a": 1}}, headers=mine)
@@ -78,7 +78,7 @@ async def test_a_change_of_what_somebody_else_changed_is_refused(desk: Served) -
     problem(bad, 422)
 
 
-async def test_of_many_at_once_one_changes_it(desk: Served) -> None:
+async def test_of_concurrent_changes_one_succeeds(desk: Served) -> None:
     tag = (await desk("GET", "/sessions/s/state")).headers["etag"]
     answers = await asyncio.gather(
         *(
@@ -95,7 +95,7 @@ async def test_of_many_at_once_one_changes_it(desk: Served) -> None:
     assert statuses == [200, 412, 412, 412, 412]
 
 
-async def test_what_cannot_be_stored_changes_nothing(desk: Served) -> None:
+async def test_an_invalid_change_is_refused_and_changes_nothing(desk: Served) -> None:
     bodies: tuple[Any, ...] = (
         {},
         {"set": {}},
@@ -128,13 +128,13 @@ def _deep(levels: int) -> Any:
     return value
 
 
-async def test_half_characters_are_refused(desk: Served) -> None:
+async def test_lone_surrogates_are_refused(desk: Served) -> None:
     content = b'{"set": {"half": "\\ud800"}}'
     sent = {"Content-Type": "application/json"}
     problem(await desk("PATCH", "/sessions/s/state", content=content, headers=sent), 422)
 
 
-async def test_variables_of_a_user_are_what_the_command_shows(desk: Served) -> None:
+async def test_user_variables_equal_the_output_of_the_command(desk: Served) -> None:
     user = "团队/用户 7?"
     path = "/state/users/%E5%9B%A2%E9%98%9F%2F%E7%94%A8%E6%88%B7%207%3F"
     assert (await desk.get(path)) == {"user": user, "variables": {}}
@@ -147,7 +147,7 @@ async def test_variables_of_a_user_are_what_the_command_shows(desk: Served) -> N
     assert set((await desk.get(path))["variables"]) == {"语言"}
 
 
-async def test_variables_of_a_user_that_others_changed_stay(desk: Served) -> None:
+async def test_user_variables_changed_by_others_are_kept(desk: Served) -> None:
     path = "/state/users/u7"
     await desk("PATCH", path, {"set": {"a": 1}})
     tag = (await desk("GET", path)).headers["etag"]
@@ -162,7 +162,7 @@ async def test_variables_of_a_user_that_others_changed_stay(desk: Served) -> Non
     problem(await desk("PATCH", path, {"set": {"a": 3}, "expected": {"b": 1}}), 422)
 
 
-async def test_a_change_between_the_look_and_the_write_is_noticed(
+async def test_a_change_between_read_and_write_is_detected(
     desk: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ekiden.api.local import state
@@ -179,7 +179,7 @@ async def test_a_change_between_the_look_and_the_write_is_noticed(
     problem(late, 412, "state.stale")
 
 
-async def test_variables_of_users_that_cannot_be_stored_are_refused(desk: Served) -> None:
+async def test_invalid_user_variables_are_refused(desk: Served) -> None:
     bodies: tuple[Any, ...] = (
         {},
         {"set": {"user:a": 1}},
@@ -195,7 +195,7 @@ async def test_variables_of_users_that_cannot_be_stored_are_refused(desk: Served
     problem(await desk("GET", "/state/users/%00"), 404)
 
 
-async def test_only_the_own_app_can_be_reached(desk: Served) -> None:
+async def test_only_the_own_app_can_be_read_and_changed(desk: Served) -> None:
     changed = await desk("PATCH", "/state/apps/ekiden", {"set": {"open": True}})
     assert changed.json() == {"app": "ekiden", "versions": {"open": 1}}
     shown = await desk.get("/state/apps/ekiden")
@@ -205,7 +205,7 @@ async def test_only_the_own_app_can_be_reached(desk: Served) -> None:
         problem(await desk("PATCH", f"/state/apps/{other}", {"set": {"a": 1}}), 404)
 
 
-async def test_the_app_of_a_tenant_has_variables_of_its_own(
+async def test_the_app_of_a_tenant_has_its_own_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = As("admin", tenant="other")
@@ -217,7 +217,7 @@ async def test_the_app_of_a_tenant_has_variables_of_its_own(
         problem(await desk("GET", "/state/apps/ekiden@other"), 404)
 
 
-async def test_another_name_is_written_only_by_those_who_may_do_everything(
+async def test_only_an_administrator_can_write_under_another_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = As("run", "read")
@@ -232,7 +232,9 @@ async def test_another_name_is_written_only_by_those_who_may_do_everything(
         assert (await desk.get(path))["variables"]["a"]["by"] == "佐藤"
 
 
-async def test_scopes_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_state_routes_need_their_scopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = As("run", "answer")
     async with serving(tmp_path, monkeypatch, gate=gate) as desk:
         for path in ("/sessions/s/state", "/state/users/u", "/state/apps/ekiden"):
@@ -242,7 +244,7 @@ async def test_scopes_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             problem(await desk("PATCH", path, {"set": {"a": 1}}), 403, "auth.scope")
 
 
-async def test_variables_come_with_the_first_message(desk: Served) -> None:
+async def test_variables_can_be_set_with_the_first_message(desk: Served) -> None:
     await desk.ask("Where is my order 1042?", session_id="new", variables={"tier": "gold"})
     first = (await desk.get("/sessions/new/events"))["items"][0]
     assert first["details"]["state"] == {"set": {"tier": "gold"}}

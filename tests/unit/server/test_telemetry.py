@@ -48,7 +48,7 @@ async def begun(store: Store) -> None:
             await store.wait_for_change(0.01)
 
 
-async def test_spans_of_every_desk_are_sent_and_tell_whose_they_are(
+async def test_spans_of_every_tenant_are_exported_with_the_tenant(
     collector: OtlpServer,
 ) -> None:
     telemetry = Telemetry()
@@ -67,7 +67,9 @@ async def test_spans_of_every_desk_are_sent_and_tell_whose_they_are(
     assert tenants == {"s0": "default", "s1": "acme"}
 
 
-async def test_a_server_sends_the_traces_of_its_runs(collector: OtlpServer, tmp_path: Path) -> None:
+async def test_a_server_exports_the_traces_of_its_runs(
+    collector: OtlpServer, tmp_path: Path
+) -> None:
     team = Team(Agent("desk", model=ScriptedModel([say("ok")])))
     async with application(tmp_path, team=team, gate=OpenGate()) as app, client_of(app) as client:
         await begun((await app.state.service.tenant_service()).store)
@@ -80,7 +82,7 @@ async def test_a_server_sends_the_traces_of_its_runs(collector: OtlpServer, tmp_
     assert collector.named("invoke_agent desk").parent_id == run.span_id
 
 
-async def test_it_ends_while_the_collector_is_away(collector: OtlpServer) -> None:
+async def test_telemetry_closes_while_the_collector_is_unavailable(collector: OtlpServer) -> None:
     collector.default_status = 500
     telemetry = Telemetry()
     desk: Any = Desk(MemoryStore())
@@ -94,7 +96,7 @@ async def test_it_ends_while_the_collector_is_away(collector: OtlpServer) -> Non
     assert document.body["owner"] is None
 
 
-async def test_without_an_address_nothing_is_begun() -> None:
+async def test_without_an_endpoint_no_export_starts() -> None:
     telemetry = Telemetry()
     desk: Any = Desk(MemoryStore())
     telemetry.watch(desk)
@@ -102,7 +104,7 @@ async def test_without_an_address_nothing_is_begun() -> None:
     assert await desk.store.get_document("otel.exporters", "default") is None
 
 
-async def test_without_the_sdk_the_server_goes_on(
+async def test_without_the_sdk_the_server_runs_and_warns(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
@@ -122,7 +124,7 @@ class Broken(MemoryStore):
         raise RuntimeError("broken")
 
 
-async def test_one_that_ends_by_a_mistake_is_told(
+async def test_an_exporter_that_fails_is_logged(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     telemetry = Telemetry()
@@ -146,7 +148,7 @@ async def test_one_that_ends_by_a_mistake_is_told(
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, False),
     ],
 )
-def test_the_environment_says_whether_traces_are_sent(
+def test_environment_variables_decide_whether_traces_are_exported(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: bool
 ) -> None:
     for name, value in variables.items():

@@ -33,7 +33,7 @@ def told_in(text: str) -> set[str]:
     return {word for word in WORDS if word in text}
 
 
-async def test_a_trace_tells_what_happened_and_not_what_was_said(desk: Served) -> None:
+async def test_a_trace_shows_spans_without_message_text(desk: Served) -> None:
     answer = await desk("GET", "/traces/s")
     trace = answer.json()
     kinds = [each["kind"] for each in trace["spans"]]
@@ -42,18 +42,18 @@ async def test_a_trace_tells_what_happened_and_not_what_was_said(desk: Served) -
     assert told_in(answer.text) == set()
 
 
-async def test_what_was_said_is_shown_to_those_who_ask_for_it(desk: Served) -> None:
+async def test_message_text_is_shown_on_request(desk: Served) -> None:
     told = await desk("GET", "/traces/s?content=true")
     assert told_in(told.text) == set(WORDS)
 
 
-async def test_spans_are_what_the_command_prints(desk: Served) -> None:
+async def test_spans_equal_the_output_of_the_command(desk: Served) -> None:
     for query, options in (("", ()), ("&children=false", ("--no-children",))):
         trace = await desk.get(f"/traces/s?content=true{query}")
         assert trace["spans"] == await desk.command("trace", "s", *options)
 
 
-async def test_only_what_went_wrong_is_shown_to_those_who_ask_for_it(desk: Served) -> None:
+async def test_spans_can_be_filtered_by_errors(desk: Served) -> None:
     assert (await desk.get("/traces/s/spans?errors=true"))["items"] == []
     store = await desk.store()
     wrong = Event(session_id="w", seq=1, type="tool_call", at_us=1, agent="a", error="no \ud800")
@@ -64,7 +64,7 @@ async def test_only_what_went_wrong_is_shown_to_those_who_ask_for_it(desk: Serve
     assert [found] == await desk.command("trace", "w", "--errors")
 
 
-async def test_events_can_be_read_with_their_place_in_the_trace(desk: Served) -> None:
+async def test_events_can_be_read_with_their_span_ids(desk: Served) -> None:
     answer = await desk("GET", "/traces/s?format=events")
     events = [json.loads(line) for line in answer.text.splitlines()]
     stored = await (await desk.store()).events("s")
@@ -95,7 +95,7 @@ async def test_spans_come_in_pages_without_gaps(desk: Served) -> None:
     assert alone["items"] == whole
 
 
-async def test_traces_of_nonsense_are_refused(desk: Served) -> None:
+async def test_an_invalid_trace_query_is_refused(desk: Served) -> None:
     for path in ("/traces/nobody", "/traces/nobody/spans", "/traces/nobody?format=events"):
         problem(await desk("GET", path), 404, "session.not_found")
     for path in (
@@ -109,7 +109,9 @@ async def test_traces_of_nonsense_are_refused(desk: Served) -> None:
         problem(await desk("GET", path), 422)
 
 
-async def test_reading_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_traces_needs_the_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("run", "answer")) as desk:
         for path in ("/traces/s", "/traces/s/spans"):
             problem(await desk("GET", path), 403, "auth.scope")

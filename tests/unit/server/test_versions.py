@@ -23,12 +23,12 @@ from tests.support.cases import each_case
         ('"a,b" ,W/"v1,", "v2"', 2),
     ],
 )
-def test_the_versions_that_were_read_are_told(text: str | None, versions: Versions) -> None:
+def test_if_match_versions_are_parsed(text: str | None, versions: Versions) -> None:
     assert parse_if_match(text) == versions
 
 
 @each_case("text", ['W/"v3"', '"abc"', '""', '"v"', '"V3"', '"v3 "', '"v٣"'])
-def test_tags_that_are_weak_or_not_ours_fit_nothing(text: str) -> None:
+def test_weak_or_foreign_etags_match_nothing(text: str) -> None:
     try:
         assert parse_if_match(text) == []
     except RequestInvalid:
@@ -36,12 +36,12 @@ def test_tags_that_are_weak_or_not_ours_fit_nothing(text: str) -> None:
 
 
 @each_case("text", ["", "v3", "3", '"v3', 'v3"', '"v3" "v4"', ",", '"a"b"', "\x00"])
-def test_what_is_no_tag_is_refused(text: str) -> None:
+def test_an_invalid_etag_is_refused(text: str) -> None:
     with pytest.raises(RequestInvalid):
         parse_if_match(text)
 
 
-def test_a_route_takes_the_header_and_its_problems_are_told() -> None:
+def test_a_route_accepts_if_match_and_reports_its_problems() -> None:
     app = FastAPI()
     install_handlers(app)
 

@@ -18,7 +18,7 @@ class Transport:
         self.is_closed = True
 
 
-def test_a_client_that_is_leaving_does_not_end_the_shutdown(
+def test_a_closing_client_does_not_break_the_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def shutdown(protocol: Any) -> None:

@@ -25,7 +25,7 @@ ENTRY = {
 }
 
 
-async def test_workers_are_what_the_command_lists(
+async def test_workers_equal_the_output_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch) as desk:
@@ -53,7 +53,7 @@ async def test_workers_are_what_the_command_lists(
         assert told["unserved"] == shown["unserved"]
 
 
-async def test_a_tenant_sees_its_own_workers_only(
+async def test_a_tenant_sees_only_its_own_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("read", tenant="acme")) as desk:
@@ -74,6 +74,8 @@ async def test_a_tenant_sees_its_own_workers_only(
         assert "of-acme" in {each["id"] for each in shown["workers"]}
 
 
-async def test_to_see_them_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listing_workers_needs_the_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("answer")) as desk:
         problem(await desk("GET", "/workers"), 403, "auth.scope")
