@@ -1,4 +1,4 @@
-"""Executes each agreement once; after a crash, another process continues.
+"""Executes each agreement once. After a crash, another process continues the execution.
 
 A document for each agreement names the executing process and contains its lease. The record of the
 collaboration counts the starts of the execution. Only the process that started the execution last

@@ -1,4 +1,5 @@
-"""The live reader of a store's events, which retries during an outage, and its streams.
+"""The live reader of a store's events, which retries while the store is unavailable, and its
+streams.
 
 The reader does not pass events to streams. It keeps a window of the last events. Each stream takes
 the events after its own position from the window, or reads the store if its position is not in the

@@ -1,4 +1,4 @@
-"""`Inbox`: questions to people, their answers, and queries of questions."""
+"""Defines `Inbox`, which stores questions to people and their answers, and searches in them."""
 
 from __future__ import annotations
 

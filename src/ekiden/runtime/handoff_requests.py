@@ -1,4 +1,4 @@
-"""Carries a handoff request of a person or program to its result, from the requester's side."""
+"""Carries out the handoff request of a person or program in the requester's process."""
 
 from __future__ import annotations
 

@@ -306,8 +306,8 @@ def spans_of(
     """Return the spans of a session, built from its `events` in their stored order. Each span comes
     after its parent.
 
-    Without `context`, the trace id differs from the trace id in the result of `read_trace`. The
-    latter depends on the creation time of the session, which the events do not contain. For
+    Without `context`, the trace id differs from the trace id in the result of `read_trace`. That
+    trace id depends on the creation time of the session, which the events do not contain. For
     example::
 
         spans = spans_of(await session.events(), session.session_id)

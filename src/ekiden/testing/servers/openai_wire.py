@@ -1,5 +1,5 @@
-"""The formats of OpenAI's two APIs: answers, plain and streamed, and checks of requests, which
-refuse invalid ones with the status 400 like OpenAI."""
+"""The formats of OpenAI's two APIs: answers, plain and streamed, and checks of requests. Invalid
+requests are refused with the status 400, as OpenAI does."""
 
 from __future__ import annotations
 
