@@ -188,8 +188,9 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "inbox": EventKind(
-        "An inbox item was created or changed. A session records the creation of its items and, "
-        "when it continues, their answers. All other changes are events without a session.",
+        "An inbox item was created or changed. The session that creates an item records the "
+        "creation, and the answer when the session continues. All other changes are events "
+        "without a session.",
         {
             "item, kind": (
                 "id and kind: `approval`, `confirmation`, `handoff`, `rollback_failed`, "
