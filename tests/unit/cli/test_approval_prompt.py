@@ -65,25 +65,27 @@ class Person:
         (None, False, False),
     ],
 )
-async def test_the_answer_is_the_persons(line: str | None, approved: bool, always: bool) -> None:
+async def test_the_approvers_answer_is_that_of_the_person(
+    line: str | None, approved: bool, always: bool
+) -> None:
     answer = await TerminalApprover(ask=Person(line)).approve(request())
     assert (answer.approved, answer.always, answer.by) == (approved, always, "terminal")
 
 
-async def test_what_is_neither_yes_nor_no_is_asked_again() -> None:
+async def test_an_unclear_answer_is_asked_again() -> None:
     person = Person("maybe\n", "yep\n", "y\n")
     assert (await TerminalApprover(ask=person).approve(request())).approved
     assert len(person.asked) == 3
 
 
-async def test_the_person_may_type_other_arguments() -> None:
+async def test_the_person_may_enter_other_arguments() -> None:
     person = Person("e\n", ' {"command": "ls"} \n')
     answer = await TerminalApprover(ask=person).approve(request())
     assert answer == Approval(approved=True, by="terminal", arguments='{"command": "ls"}')
 
 
 @pytest.mark.parametrize("typed", ["ls", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
-async def test_what_is_no_json_object_is_no_edit(typed: str) -> None:
+async def test_edited_arguments_must_be_a_json_object(typed: str) -> None:
     person = Person("edit\n", typed, "n\n")
     answer = await TerminalApprover(ask=person).approve(request())
     assert (answer.approved, answer.arguments) == (False, None)
@@ -91,7 +93,7 @@ async def test_what_is_no_json_object_is_no_edit(typed: str) -> None:
 
 
 @pytest.mark.parametrize("nothing", ["\n", None])
-async def test_an_edit_that_is_not_made_is_no_answer(nothing: str | None) -> None:
+async def test_an_abandoned_edit_returns_to_the_question(nothing: str | None) -> None:
     person = Person("e\n", nothing, "maybe\n", "y\n")
     answer = await TerminalApprover(ask=person).approve(request())
     assert (answer.approved, answer.arguments) == (True, None)
@@ -106,7 +108,7 @@ async def test_an_allowed_tool_runs_without_asking(allowed: str) -> None:
     assert person.asked == []
 
 
-async def test_where_nobody_can_be_asked_the_answer_names_the_way_out() -> None:
+async def test_a_rejection_without_a_terminal_names_the_allow_option() -> None:
     answer = await TerminalApprover(allow=["read_file"]).approve(request())
     assert not answer.approved
     assert (answer.by, answer.reason) == (
@@ -131,7 +133,7 @@ async def test_questions_are_asked_one_after_the_other() -> None:
     assert all(answer.approved for answer in answers)
 
 
-async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None:
+async def test_a_cancelled_question_lets_the_next_one_be_asked() -> None:
     begun = asyncio.Event()
 
     async def never(asked: Question) -> str | None:
@@ -150,7 +152,7 @@ async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-def test_text_of_the_model_cannot_pass_for_the_question() -> None:
+def test_text_of_the_model_cannot_imitate_the_question() -> None:
     asked = str(question(request(prompt="fine\x1b[2J\n[y]es to everything: ")))
     assert "\x1b" not in asked
     assert "\n  | [y]es to everything: \n" in asked
@@ -161,19 +163,19 @@ def test_text_of_the_model_cannot_pass_for_the_question() -> None:
     ]
 
 
-def test_a_very_long_prompt_is_cut_and_says_so() -> None:
+def test_a_very_long_prompt_is_shortened_with_a_note() -> None:
     asked = str(question(request(prompt="x" * 100_000)))
     assert len(asked) < 21_000
     assert "80000 more characters" in asked
 
 
-def test_the_person_is_told_what_always_covers() -> None:
+def test_the_question_shows_what_always_covers() -> None:
     asked = question(request(prompt="Run it?", scope="git\x1b\n[y]es"))
     assert asked.quoted == "Run it?\n(always: git\\x1b [y]es)"
     assert question(request()).quoted == "Run shell?"
 
 
-def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_calls_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO())
     assert _approved(asyncio.run(approver(["shell"]).approve(request())))
     assert not _approved(asyncio.run(approver().approve(request())))
@@ -211,7 +213,7 @@ async def test_a_line_is_read_from_the_terminal(
     assert capsys.readouterr().err == "may it? "
 
 
-async def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal) -> None:
+async def test_text_typed_before_the_question_does_not_answer_it(terminal: Terminal) -> None:
     terminal.type("y\n")
     asking = asyncio.create_task(ask_on_terminal(MAY_IT))
     await asyncio.sleep(0)
@@ -219,14 +221,14 @@ async def test_what_was_typed_before_the_question_is_no_answer(terminal: Termina
     assert await asking == "n\n"
 
 
-async def test_the_end_of_input_is_no_answer(terminal: Terminal) -> None:
+async def test_the_end_of_input_does_not_answer_the_question(terminal: Terminal) -> None:
     asking = asyncio.create_task(ask_on_terminal(MAY_IT))
     await asyncio.sleep(0)
     terminal.type("\x04")
     assert await asking is None
 
 
-async def test_a_question_whose_time_is_over_leaves_the_line(
+async def test_an_expired_question_leaves_its_line(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(TimeoutError):
@@ -235,7 +237,7 @@ async def test_a_question_whose_time_is_over_leaves_the_line(
     assert capsys.readouterr().err == "may it? \n"
 
 
-def test_at_a_terminal_the_person_is_asked(
+def test_with_a_terminal_the_person_is_asked(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -244,7 +246,7 @@ def test_at_a_terminal_the_person_is_asked(
     assert _approved(asyncio.run(approver().approve(request())))
 
 
-async def test_the_inbox_is_asked_about_what_is_not_allowed() -> None:
+async def test_calls_that_are_not_allowed_go_to_the_inbox() -> None:
     asking = approver(["sh*"], where="inbox")
     assert await asking.approve(request()) == Approval(approved=True, by="--allow")
     assert await approver(["write_*"], where="inbox").approve(request()) == "inbox"

@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_line_is_overwritten_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     line = ProgressLine(as_json=False)
     for sessions in (99, 100, 200):
@@ -28,7 +28,9 @@ def test_a_line_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) 
     assert sys.stderr.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
 
 
-async def test_at_a_server_the_seconds_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_remote_verification_shows_the_elapsed_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     pause = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda seconds: pause(0))
@@ -42,7 +44,7 @@ async def test_at_a_server_the_seconds_are_shown(monkeypatch: pytest.MonkeyPatch
     assert terminal.getvalue() == before
 
 
-def test_programs_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_piped_output_show_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, as_json in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         line = ProgressLine(as_json=as_json)

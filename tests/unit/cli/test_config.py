@@ -35,7 +35,7 @@ def written(folder: Path) -> str:
     return (folder / ".ekiden" / "settings.json").read_text(encoding="utf-8")
 
 
-def test_a_setting_is_set_got_and_removed(folder: Path, capsys: Captured) -> None:
+def test_a_setting_is_set_read_and_removed(folder: Path, capsys: Captured) -> None:
     assert config("set", "routing.strategy", "rule") == 0
     assert config("get", "agents.routing.strategy") == 0
     assert config("unset", "routing.strategy") == 0
@@ -97,7 +97,7 @@ def test_values_are_printed_plain_and_groups_as_objects(capsys: Captured) -> Non
         ["unset", "nothing"],
     ],
 )
-def test_what_makes_no_sense_is_exit_2_and_changes_nothing(
+def test_invalid_arguments_exit_with_2_and_change_nothing(
     arguments: list[str], folder: Path, capsys: Captured
 ) -> None:
     assert config(*arguments) == 2
@@ -107,7 +107,7 @@ def test_what_makes_no_sense_is_exit_2_and_changes_nothing(
     assert not list(folder.iterdir())
 
 
-def test_a_wrong_value_is_refused_with_the_right_ones(capsys: Captured) -> None:
+def test_an_invalid_value_is_refused_with_the_valid_ones(capsys: Captured) -> None:
     config("set", "routing.strategy", "magic")
     assert capsys.readouterr().err == (
         "error[settings.invalid]: agents.routing.strategy must be one of "
@@ -142,7 +142,7 @@ def test_the_list_has_every_setting_and_hides_secrets(capsys: Captured) -> None:
         ("routing.fallback", "none, prompt_user, default_agent"),
     ],
 )
-def test_words_that_a_setting_takes_are_told(key: str, words: str, capsys: Captured) -> None:
+def test_the_valid_words_of_a_setting_are_named(key: str, words: str, capsys: Captured) -> None:
     assert config("set", key, "magic") == 2
     assert f"must be one of {words}, not 'magic'" in capsys.readouterr().err
 
@@ -153,7 +153,7 @@ def test_a_token_is_not_echoed(capsys: Captured) -> None:
     assert "s3cret" not in capsys.readouterr().out
 
 
-def test_a_fallback_without_its_agent_is_refused_and_nothing_changes(
+def test_a_fallback_without_a_default_agent_is_refused_and_nothing_changes(
     folder: Path, capsys: Captured
 ) -> None:
     assert config("set", "agents.routing.fallback", "default_agent") == 2
@@ -162,7 +162,7 @@ def test_a_fallback_without_its_agent_is_refused_and_nothing_changes(
     assert not list(folder.iterdir())
 
 
-def test_a_default_agent_must_be_one_of_the_files(folder: Path, capsys: Captured) -> None:
+def test_a_default_agent_must_exist_in_the_files(folder: Path, capsys: Captured) -> None:
     agents = folder / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "reception.md").write_text("---\nname: reception\n---\nHello.\n")
@@ -176,9 +176,7 @@ def test_a_default_agent_must_be_one_of_the_files(folder: Path, capsys: Captured
     assert main(["agents", "list"]) == 0
 
 
-def test_a_value_that_does_not_count_is_remarked_upon(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overridden_value_is_reported(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     config("set", "model", "openai:b")
     config("set", "--user", "model", "openai:d")
     assert "it has no effect here: project .ekiden/settings.json:2" in capsys.readouterr().err
@@ -187,7 +185,7 @@ def test_a_value_that_does_not_count_is_remarked_upon(
     assert "environment EKIDEN_MODEL takes precedence" in capsys.readouterr().err
 
 
-def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> None:
+def test_other_invalid_settings_are_reported(capsys: Captured) -> None:
     user = Path.home() / ".ekiden"
     user.mkdir()
     (user / "settings.json").write_text('{"modle": 1}')
@@ -197,7 +195,7 @@ def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> No
     assert json.loads(capsys.readouterr().out)["origin"] is None
 
 
-def test_in_the_home_folder_both_files_are_one(
+def test_in_the_home_folder_both_settings_files_are_the_same(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path.home())
@@ -208,7 +206,7 @@ def test_in_the_home_folder_both_files_are_one(
     assert shown.err == ""
 
 
-def test_the_paths_are_told(folder: Path, capsys: Captured) -> None:
+def test_config_path_prints_both_paths(folder: Path, capsys: Captured) -> None:
     config("set", "model", "openai:b")
     config("path")
     lines = capsys.readouterr().out.splitlines()

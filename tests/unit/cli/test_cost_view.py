@@ -35,7 +35,7 @@ def test_small_sums_are_exact_and_large_ones_readable(tokens: int, shown: str) -
     assert row[-1] == shown
 
 
-def test_several_lines_end_with_all_of_them() -> None:
+def test_several_cost_lines_end_with_the_total() -> None:
     report = costs([called("m", 1), called("nobody", 1)], PRICES, by=("model", "agent"))
     assert cost_headers(report)[:2] == ("model", "agent")
     rows = cost_rows(report)
@@ -43,7 +43,7 @@ def test_several_lines_end_with_all_of_them() -> None:
     assert [row[-1] for row in rows] == ["0.000001", "?", "0.000001 + ?"]
 
 
-def test_what_is_missing_is_said_with_the_way_out() -> None:
+def test_missing_prices_are_reported_with_advice() -> None:
     known = costs([called("m", 1)], PRICES)
     assert unpriced_note(known, has_list=False) == ""
     unknown = costs([called("nobody", 1)])

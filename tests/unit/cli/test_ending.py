@@ -52,7 +52,7 @@ asyncio.run(main())
     ],
     ids=["task", "executor", "thread", "nothing"],
 )
-def test_a_process_ends_whatever_is_left_in_it(begin: str, said: str) -> None:
+def test_a_process_ends_despite_leftover_threads_and_tasks(begin: str, said: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", HEAD.replace("{begin}", begin)],
         capture_output=True,

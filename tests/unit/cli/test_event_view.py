@@ -50,11 +50,11 @@ CALL = {"type": "function_call", "call_id": "c", "name": "lookup", "arguments": 
         ({"type": "inbox"}, ""),
     ],
 )  # fmt: skip
-def test_an_event_says_what_happened(fields: dict[str, Any], text: str) -> None:
+def test_an_event_text_describes_what_happened(fields: dict[str, Any], text: str) -> None:
     assert event_text(event(**fields)) == text
 
 
-def test_a_line_is_one_line_and_not_too_long() -> None:
+def test_an_event_line_is_one_line_of_limited_length() -> None:
     line = event_line(event(agent="triage", items=({"role": "user", "content": "a\nb" * 300},)))
     assert "\n" not in line
     assert "  s1  triage  message  user: a ba b" in line

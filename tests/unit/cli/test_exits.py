@@ -67,5 +67,5 @@ def test_an_error_has_its_exit_code(error: errors.EkidenError, code: int) -> Non
     assert exit_for_error(error) == code
 
 
-def test_every_exit_code_says_what_it_means() -> None:
+def test_every_exit_code_has_a_meaning() -> None:
     assert all(code.meaning for code in Exit)

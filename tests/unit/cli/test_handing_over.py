@@ -32,7 +32,7 @@ async def held(store: MemoryStore) -> SessionRow:
     return await store.get("s")
 
 
-async def test_it_is_said_who_is_asked_to_hand_over(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_busy_session_names_its_owner(capsys: pytest.CaptureFixture[str]) -> None:
     store = await a_store()
     tell_busy(await store.get("s"), 5, as_json=False)
     assert capsys.readouterr().err == ""
@@ -51,7 +51,7 @@ async def told(store: MemoryStore, *, hint: str = "ekiden session resume s") -> 
     return await stopped(store, "s", to="b", by="anna", how_to_resume=hint)
 
 
-async def test_whoever_stops_is_told_what_is_still_asked_for_or_how_to_go_on() -> None:
+async def test_interrupting_a_handoff_names_the_pending_request_or_how_to_continue() -> None:
     store = await a_store()
     assert await told(store) == (
         "stopped; the session is kept, continue with: ekiden session resume s"
@@ -63,7 +63,7 @@ async def test_whoever_stops_is_told_what_is_still_asked_for_or_how_to_go_on() -
     assert (await told(store)).endswith("withdraw it with: ekiden handoff cancel hrq_1")
 
 
-async def test_whoever_stops_after_the_end_need_not_go_on() -> None:
+async def test_interrupting_after_the_end_needs_no_continuation() -> None:
     store = await a_store()
     claim = await claimed(store, "t")
     await store.commit(claim, step(patch=SessionPatch(outcome="done"), release=True))
@@ -71,14 +71,14 @@ async def test_whoever_stops_after_the_end_need_not_go_on() -> None:
     assert said == "stopped; the session is kept"
 
 
-async def test_of_a_request_that_was_given_up_nothing_followed() -> None:
+async def test_an_abandoned_request_has_no_output() -> None:
     store = await a_store()
     late = HandoffResult(request_id="hrq_1", status="rolled_back", source="a", target="b")
     end = await end_of(store, "s", late)
     assert (end.agent, end.speaker, end.output, end.problem) == ("a", None, None, None)
 
 
-async def test_of_a_session_that_is_being_run_no_answer_is_told() -> None:
+async def test_the_output_of_a_running_session_is_not_printed() -> None:
     store = MemoryStore()
     await write(store, [handoff("s", 1, *BEGINNING)])
     await held(store)
@@ -86,7 +86,7 @@ async def test_of_a_session_that_is_being_run_no_answer_is_told() -> None:
     assert (end.standing, end.output, end.problem) == ("running", None, None)
 
 
-async def test_a_cancellation_that_nobody_took_up_is_not_done(
+async def test_a_cancellation_that_was_not_executed_exits_as_busy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = CancelledHandoff(

@@ -41,14 +41,14 @@ def test_the_overview_fits_and_has_an_example(
     assert not [line for line in out.splitlines() if len(line) > 80]
 
 
-def test_no_example_is_of_a_command_that_is_gone() -> None:
+def test_every_example_belongs_to_an_existing_command() -> None:
     assert EXAMPLES.keys() == set(pages())
 
 
 @pytest.mark.parametrize(
     "example", [line for each in EXAMPLES.values() for line in each.split("\n")]
 )
-def test_an_example_is_a_command_line_that_can_be_parsed(example: str) -> None:
+def test_every_example_can_be_parsed(example: str) -> None:
     words = shlex.split(example)[1:]
     if words == ["worker"]:
         words.append("run")

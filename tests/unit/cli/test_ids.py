@@ -65,7 +65,9 @@ Ekiden = Callable[..., tuple[int, str, str]]
     ],
     ids=" ".join,
 )
-def test_the_beginning_of_a_session_id_is_enough(ekiden: Ekiden, words: tuple[str, ...]) -> None:
+def test_a_session_id_can_be_shortened_to_a_unique_prefix(
+    ekiden: Ekiden, words: tuple[str, ...]
+) -> None:
     whole = ekiden(*words, MADE, "--json")
     short = ekiden(*words, MADE[:21], "--json")
     assert short[0] == whole[0] == 0
@@ -73,7 +75,7 @@ def test_the_beginning_of_a_session_id_is_enough(ekiden: Ekiden, words: tuple[st
 
 
 @pytest.mark.parametrize("words", [("session", "show"), ("session", "delete", "--yes"), ("chain",)])
-def test_a_beginning_of_several_is_refused_with_their_names(
+def test_an_ambiguous_prefix_is_refused_with_the_candidates(
     ekiden: Ekiden, words: tuple[str, ...]
 ) -> None:
     code, out, err = ekiden(*words, "ses_06gys83")
@@ -82,7 +84,7 @@ def test_a_beginning_of_several_is_refused_with_their_names(
     assert OTHER in err
 
 
-def test_handoffs_and_records_below_a_session_are_found(ekiden: Ekiden) -> None:
+def test_handoffs_and_records_of_a_session_are_found_by_prefix(ekiden: Ekiden) -> None:
     handoff = json.loads(ekiden("handoff", "list", "--session", MADE, "--json")[1])[0]["id"]
     begun = handoff.replace(MADE, MADE[:21])
     assert json.loads(ekiden("handoff", "show", begun, "--json")[1])["id"] == handoff
@@ -90,13 +92,13 @@ def test_handoffs_and_records_below_a_session_are_found(ekiden: Ekiden) -> None:
     assert (code, err) == (0, "")
 
 
-def test_a_run_begins_no_session_for_an_id_that_was_shortened(ekiden: Ekiden) -> None:
+def test_run_does_not_create_a_session_for_an_ambiguous_prefix(ekiden: Ekiden) -> None:
     code, _, err = ekiden("run", "hello", "--session", "ses_06gys83")
     assert code == 2
     assert "prefix of 2 sessions" in err
 
 
-def test_what_is_the_beginning_of_none_is_not_found(ekiden: Ekiden) -> None:
+def test_an_unknown_prefix_is_not_found(ekiden: Ekiden) -> None:
     assert ekiden("session", "show", "ses_07")[0] == 5
 
 
@@ -111,7 +113,7 @@ def test_what_is_the_beginning_of_none_is_not_found(ekiden: Ekiden) -> None:
     ],
     ids=" ".join,
 )
-def test_nothing_is_removed_where_nobody_can_be_asked(
+def test_without_a_terminal_a_removal_needs_confirmation(
     ekiden: Ekiden, words: tuple[str, ...]
 ) -> None:
     assert ekiden("memory", "store", "blue", "--key", "colour", "--user", "anna")[0] == 0
@@ -120,7 +122,7 @@ def test_nothing_is_removed_where_nobody_can_be_asked(
     assert json.loads(err)["error"]["code"] == "cli.not_confirmed"
 
 
-def test_a_key_is_revoked_by_the_beginning_of_its_id_and_with_a_yes(
+def test_a_key_is_revoked_by_a_prefix_with_confirmation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = ["--store", str(tmp_path / "k.db")]

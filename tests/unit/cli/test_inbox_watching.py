@@ -10,7 +10,7 @@ from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 
 
-async def test_time_is_kept_while_somebody_watches() -> None:
+async def test_timers_run_while_the_inbox_is_watched() -> None:
     store = MemoryStore()
     item = InboxItem(
         id="q", kind="approval", from_agent="sales", subject="?", deadline_us=1, default="no"

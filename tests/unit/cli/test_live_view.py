@@ -37,7 +37,7 @@ async def look(spectator: Spectator, store: MemoryStore, *, follow: bool) -> lis
         return [each.id async for each in spectator.read(stream, "memory:", tells=True)]
 
 
-async def test_what_is_shown_ends_with_the_command_to_go_on(capsys: Captured) -> None:
+async def test_the_output_ends_with_the_command_to_continue(capsys: Captured) -> None:
     async with MemoryStore() as store:
         await happen(store, 2)
         spectator = Spectator(as_json=False, words=["--session", "日 本"])
@@ -49,7 +49,7 @@ async def test_what_is_shown_ends_with_the_command_to_go_on(capsys: Captured) ->
         ]
 
 
-async def test_ctrl_c_ends_it_with_the_way_to_go_on(capsys: Captured) -> None:
+async def test_ctrl_c_ends_watching_with_the_command_to_continue(capsys: Captured) -> None:
     async with MemoryStore() as store:
         await happen(store, 1)
         spectator = Spectator(as_json=True, command=["ekiden", "inbox", "watch"])
@@ -72,7 +72,7 @@ async def test_ctrl_c_ends_it_with_the_way_to_go_on(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_an_outage_is_told_and_that_it_is_over(as_json: bool, capsys: Captured) -> None:
+def test_an_outage_and_its_end_are_reported(as_json: bool, capsys: Captured) -> None:
     spectator = Spectator(as_json=as_json)
     spectator.outage(StoreUnavailable("it is gone"))
     spectator.outage(None)
@@ -81,9 +81,7 @@ def test_an_outage_is_told_and_that_it_is_over(as_json: bool, capsys: Captured) 
     assert "the store is reachable again" in second
 
 
-async def test_a_question_of_which_only_the_event_is_left_is_still_told(
-    tmp_path: Path, capsys: Captured
-) -> None:
+async def test_an_inbox_event_without_its_item_is_printed(tmp_path: Path, capsys: Captured) -> None:
     details = {"kind": "handoff", "from": "user", "role": "support", "subject": "他很生气"}
     told = Event(session_id="", seq=0, type="inbox", at_us=1, details=details)
     path = tmp_path / "s.db"

@@ -108,7 +108,7 @@ async def answer_all(store: MemoryStore, told: Told | None = None) -> None:
     await Inbox(store).answer(second.id, text="祝你好运", by="mira")
 
 
-async def test_whoever_does_not_stay_is_told_how_to_answer(capsys: Captured) -> None:
+async def test_without_waiting_the_command_prints_how_to_answer(capsys: Captured) -> None:
     store = MemoryStore()
     assert await watched(store).watch(WaitPolicy()) == Exit.WAITING
     shown = capsys.readouterr()
@@ -123,7 +123,7 @@ async def test_whoever_does_not_stay_is_told_how_to_answer(capsys: Captured) -> 
     ]
 
 
-async def test_programs_are_told_the_ids(capsys: Captured) -> None:
+async def test_json_output_contains_the_ids(capsys: Captured) -> None:
     store = MemoryStore()
     assert await watched(store, as_json=True).watch(WaitPolicy()) == Exit.WAITING
     shown = capsys.readouterr()
@@ -145,12 +145,12 @@ async def test_programs_are_told_the_ids(capsys: Captured) -> None:
     assert json.loads(shown.err)["error"]["code"] == "run.waiting"
 
 
-async def test_where_nothing_is_kept_nobody_is_told_to_answer(capsys: Captured) -> None:
+async def test_without_a_stored_session_no_answer_command_is_printed(capsys: Captured) -> None:
     await watched(MemoryStore(), hint="").watch(WaitPolicy())
     assert "ekiden" not in capsys.readouterr().err
 
 
-async def test_whoever_stays_sees_the_answers_through_and_one_result(capsys: Captured) -> None:
+async def test_a_waiting_command_shows_the_answers_and_one_result(capsys: Captured) -> None:
     store, shown = MemoryStore(), Told(capsys)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(answer_all(store, shown))
@@ -168,7 +168,7 @@ async def test_whoever_stays_sees_the_answers_through_and_one_result(capsys: Cap
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_programs_that_stay_get_one_result(capsys: Captured, stream: bool) -> None:
+async def test_a_waiting_json_command_prints_one_result(capsys: Captured, stream: bool) -> None:
     store, shown = MemoryStore(), Told(capsys)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(answer_all(store, shown))
@@ -186,7 +186,7 @@ async def test_programs_that_stay_get_one_result(capsys: Captured, stream: bool)
     ]
 
 
-async def test_an_answer_that_is_quicker_than_the_question_is_told_is_just_used(
+async def test_an_answer_faster_than_the_question_is_used(
     capsys: Captured,
 ) -> None:
     store = MemoryStore()
@@ -209,7 +209,7 @@ async def test_ctrl_c_leaves_the_session_suspended(capsys: Captured) -> None:
     assert (await Inbox(store).get(item.id)).status == "open"
 
 
-async def test_patience_has_an_end(capsys: Captured) -> None:
+async def test_waiting_for_an_answer_ends_at_the_timeout(capsys: Captured) -> None:
     store = MemoryStore()
     code = await watched(store).watch(WaitPolicy(stays=True, timeout_s=0.001))
     assert code == Exit.WAITING
@@ -219,7 +219,7 @@ async def test_patience_has_an_end(capsys: Captured) -> None:
     assert (await store.get("s")).status == "waiting"
 
 
-async def test_a_run_that_somebody_else_ends_is_told_all_the_same(capsys: Captured) -> None:
+async def test_a_run_finished_by_another_process_is_printed(capsys: Captured) -> None:
     store = MemoryStore()
     task = asyncio.create_task(watched(store, as_json=True).watch(STAY))
     other = watched(store, as_json=True)
@@ -234,7 +234,7 @@ async def test_a_run_that_somebody_else_ends_is_told_all_the_same(capsys: Captur
     assert (first["output"], first["chain"]) == ("yes: 祝你好运", ["user", "desk"])
 
 
-async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> None:
+async def test_a_run_that_failed_in_another_process_is_reported(capsys: Captured) -> None:
     async def broken(ctx: CodeContext[Any]) -> str:
         raise ValueError("the shelf fell down")
 
@@ -252,7 +252,7 @@ async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> Non
     )
 
 
-async def test_a_store_that_is_away_is_told_of(
+async def test_a_store_outage_is_reported(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Flaky(MemoryStore):
@@ -278,7 +278,7 @@ async def test_a_store_that_is_away_is_told_of(
     assert told.err.count("trying again") == 1, "it is said once"
 
 
-def test_options_make_patience() -> None:
+def test_options_become_a_wait_policy() -> None:
     assert WaitPolicy.of(wait=False, timeout_s=None, store="memory:") == WaitPolicy()
     assert WaitPolicy.of(wait=False, timeout_s=5, store="x.db") == WaitPolicy(
         stays=True, timeout_s=5
@@ -287,7 +287,7 @@ def test_options_make_patience() -> None:
         WaitPolicy.of(wait=True, timeout_s=None, store="memory:")
 
 
-async def test_whoever_is_too_late_to_go_on_looks_again() -> None:
+async def test_a_run_resumed_by_another_process_is_read_again() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     before = await Runner.run(TEAM, "hi", session=session)
@@ -303,7 +303,7 @@ async def _greet(ctx: CodeContext[Any]) -> str:
     return "hello"
 
 
-async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
+async def test_an_error_is_not_mistaken_for_a_run_resumed_elsewhere() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     before = await Runner.run(TEAM, "hi", session=session)
@@ -315,7 +315,7 @@ async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
         await strangers.run._resume(before)
 
 
-def test_of_many_questions_the_first_are_told(capsys: Captured) -> None:
+def test_of_many_questions_only_the_first_are_printed(capsys: Captured) -> None:
     items = [
         InboxItem(kind="approval", from_agent="desk", subject=f"question {n}") for n in range(12)
     ]

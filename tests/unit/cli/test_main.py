@@ -62,7 +62,7 @@ def test_a_wrong_command_line_is_exit_2(arguments: list[str], capsys: Captured) 
     assert shown.out == ""
 
 
-def test_arguments_that_are_too_many_are_named(capsys: Captured) -> None:
+def test_surplus_arguments_are_named(capsys: Captured) -> None:
     assert main(["completion", "show", "bash"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("error[cli.usage]: too many arguments: 'bash'. `ekiden completion show ")
@@ -78,7 +78,7 @@ def test_arguments_that_are_too_many_are_named(capsys: Captured) -> None:
         ["worker", "--concurrency", "0.5"],
     ],
 )
-def test_a_fraction_is_no_whole_number(arguments: list[str], capsys: Captured) -> None:
+def test_a_fraction_is_not_a_whole_number(arguments: list[str], capsys: Captured) -> None:
     assert main(arguments) == 2
     assert "unable to convert" in capsys.readouterr().err
 
@@ -89,12 +89,12 @@ def test_errors_are_json_when_json_was_asked_for(capsys: Captured) -> None:
     assert error["code"] == "cli.usage"
 
 
-def test_what_stands_after_a_double_dash_is_no_option() -> None:
+def test_text_after_a_double_dash_is_not_an_option() -> None:
     assert not wants_json(["run", "--", "--json"])
     assert wants_json(["session", "list", "--json-lines"])
 
 
-def test_a_mistake_of_ours_is_exit_70_without_a_traceback(
+def test_an_internal_error_exits_with_70_without_a_traceback(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
@@ -114,7 +114,7 @@ def test_debugging_shows_the_traceback(capsys: Captured, monkeypatch: pytest.Mon
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_ctrl_c_before_anything_began_is_exit_130(
+def test_ctrl_c_at_the_start_exits_with_130(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted() -> None:
@@ -125,7 +125,7 @@ def test_ctrl_c_before_anything_began_is_exit_130(
     assert capsys.readouterr().err == "error[cli.interrupted]: stopped\n"
 
 
-def test_the_parser_is_named_as_the_command() -> None:
+def test_the_parser_has_the_name_of_the_command() -> None:
     assert build().name == ("ekiden",)
 
 
@@ -150,7 +150,7 @@ def test_help_and_version_load_no_command_and_nothing_heavy(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "words", [["session", "list", "--user", "a\udcff"], ["run", "hi", "--store=\udcff.db"]]
 )
-def test_what_is_not_utf_8_is_refused_before_anything_is_done(
+def test_arguments_that_are_not_utf_8_are_refused_before_any_effect(
     words: list[str],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -45,14 +45,14 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
     assert error["session_id"] == "s1"
 
 
-async def test_a_run_that_cannot_begin_is_an_error() -> None:
+async def test_a_run_that_cannot_start_is_an_error() -> None:
     session = Session("s1", store=MemoryStore())
     await observer().watch(start_run(_clerk(), "hi", session, config=CONFIG))
     with pytest.raises(UserError, match="nothing to resume"):
         await observer().watch(resume_run(_clerk(), session, config=CONFIG))
 
 
-async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
+async def test_a_run_out_of_turns_prints_how_to_continue(capsys: Captured) -> None:
     async def pass_on(ctx: CodeContext[Any]) -> object:
         return ctx.hand_off("b")
 
@@ -85,7 +85,7 @@ async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
     assert (await session.row()).owner is None
 
 
-async def test_a_streamed_answer_is_shown_piece_by_piece_and_once(capsys: Captured) -> None:
+async def test_a_streamed_answer_is_printed_once(capsys: Captured) -> None:
     agent: Agent[object] = Agent("clerk", model=ScriptedModel([stream("Hello there", chunks=3)]))
     session = Session("s1", store=MemoryStore())
     looking = observer(stream=True)
@@ -93,7 +93,7 @@ async def test_a_streamed_answer_is_shown_piece_by_piece_and_once(capsys: Captur
     assert capsys.readouterr().out == "Hello there\n"
 
 
-async def test_a_streamed_run_shows_its_handoffs_beside_the_answer(capsys: Captured) -> None:
+async def test_a_streamed_run_prints_its_handoffs_on_stderr(capsys: Captured) -> None:
     async def pass_on(ctx: CodeContext[Any]) -> object:
         return ctx.hand_off("b", reason="too hard")
 
@@ -116,7 +116,7 @@ async def test_a_stream_of_json_is_one_object_per_line_and_ends_with_the_result(
     assert last["result"]["output"] == "hello"
 
 
-async def test_an_answer_that_is_no_text_is_printed_as_json(capsys: Captured) -> None:
+async def test_an_answer_that_is_not_text_is_printed_as_json(capsys: Captured) -> None:
     async def count(ctx: CodeContext[Any]) -> object:
         return {"parcels": 3}
 
@@ -125,12 +125,12 @@ async def test_an_answer_that_is_no_text_is_printed_as_json(capsys: Captured) ->
     assert capsys.readouterr().out == '{"parcels":3}\n'
 
 
-def test_waiting_and_refusing_are_told() -> None:
+def test_waiting_and_refused_runs_have_a_code_and_a_message() -> None:
     assert problem_of(Waiting("an approval")) == ("run.waiting", "the session waits: an approval")
     assert problem_of(Refused("no")) == ("model.refused", "the model refused: no")
 
 
-def test_the_way_to_resume_repeats_the_options_that_were_given(
+def test_the_resume_command_repeats_the_given_options(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = "sqlite:///some.db"
@@ -149,12 +149,12 @@ def test_the_way_to_resume_repeats_the_options_that_were_given(
     assert inbox == "ekiden session resume s1 --approve inbox"
 
 
-def test_a_store_that_ends_with_the_command_leaves_nothing_to_resume() -> None:
+def test_a_store_in_memory_has_no_resume_command() -> None:
     assert resume_command("s1", MemoryStore().url, (), team=None) == ""
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_who_was_chosen_is_told_beside_the_answer(capsys: Captured, streaming: bool) -> None:
+async def test_the_chosen_agent_is_printed_on_stderr(capsys: Captured, streaming: bool) -> None:
     class Router:
         async def assign(self, text: str, **_: Any) -> Assignment:
             details = {"agent": "clerk", "method": "rule", "confidence": 90}

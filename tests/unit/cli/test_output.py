@@ -17,7 +17,9 @@ def is_harmless(text: str) -> bool:
     return all(char.isprintable() or char == " " for char in line)
 
 
-def test_json_is_harmless_and_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_escaped_without_changing_its_meaning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for value in (HOSTILE, HOSTILE.replace("\ud800", "")):
         emit({"text": value})
         complain("x.y", value, as_json=True)
@@ -31,15 +33,15 @@ def test_json_is_harmless_and_means_the_same(capsys: pytest.CaptureFixture[str])
         assert all(map(is_harmless, (error, noted)))
 
 
-def test_other_letters_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_letters_of_all_scripts_are_printed_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     emit("日本 🙂 é")
     assert capsys.readouterr().out == '"日本 🙂 é"\n'
 
 
-def test_text_for_people_has_its_control_characters_spelled_out() -> None:
+def test_control_characters_in_text_output_are_escaped() -> None:
     assert safe("\x1b[2J\r\x9b\u202e\tok\n") == "\\x1b[2J\\r\\u009b\\u202e\tok\n"
 
 
-def test_the_code_of_an_error_is_harmless_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_codes_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     complain("x\x1b]0;gone\x07", "words", as_json=False)
     assert is_harmless(capsys.readouterr().err)

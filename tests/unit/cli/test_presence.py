@@ -28,7 +28,7 @@ async def test_sessions_are_counted_by_agent_and_status() -> None:
     ]
 
 
-async def test_the_router_is_known_where_it_has_a_session() -> None:
+async def test_the_router_is_listed_if_it_has_a_session() -> None:
     store = MemoryStore()
     assert len(await presences(store, ["a"], router="router-agent")) == 1
     await store.create(NewSession(id="s", agent="router-agent"))
@@ -39,7 +39,7 @@ async def test_the_router_is_known_where_it_has_a_session() -> None:
     ]
 
 
-async def test_everybody_who_waits_is_listed_whether_it_has_a_session_or_not() -> None:
+async def test_every_waiting_agent_is_listed_even_without_a_session() -> None:
     waits = [_wait("a", "internal"), _wait("stranger", "user")]
     found = await presences(MemoryStore(), ["a"], waits=waits)
     assert to_json(found) == [
@@ -48,7 +48,9 @@ async def test_everybody_who_waits_is_listed_whether_it_has_a_session_or_not() -
     ]
 
 
-async def test_who_waits_for_an_agent_and_for_a_person_is_blocked_by_the_agent() -> None:
+async def test_an_agent_waiting_for_an_agent_and_a_person_is_shown_as_waiting_for_the_agent() -> (
+    None
+):
     both = [_wait("a", "user"), _wait("a", "internal")]
     [found] = await presences(MemoryStore(), ["a"], waits=both)
     assert found.status == "internal"

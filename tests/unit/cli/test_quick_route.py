@@ -106,7 +106,7 @@ def test_the_output_is_the_same_with_and_without_the_stored_team(
             assert "broken.md" in first.err
 
 
-def test_a_change_is_seen_even_if_size_and_time_of_a_file_stay(
+def test_a_change_is_noticed_even_with_equal_size_and_time(
     folder: Path, route: Callable[..., Printed]
 ) -> None:
     route("word7")
@@ -129,7 +129,7 @@ def test_a_change_is_seen_even_if_size_and_time_of_a_file_stay(
         "environment", "home", "trigger",
     ],
 )  # fmt: skip
-def test_every_source_is_compared(
+def test_every_source_of_the_team_is_compared(
     folder: Path, route: Callable[..., Printed], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     route("word7")
@@ -185,7 +185,7 @@ def test_a_damaged_file_is_ignored_and_replaced(
     assert route("word7 order #8") == first
 
 
-def test_other_options_are_left_to_the_command(folder: Path, route: Callable[..., Printed]) -> None:
+def test_other_options_use_the_regular_command(folder: Path, route: Callable[..., Printed]) -> None:
     route("word7")
     assert is_stored()
     for words in (
@@ -196,7 +196,7 @@ def test_other_options_are_left_to_the_command(folder: Path, route: Callable[...
         assert quick_route(["route", *words]) is None, words
 
 
-def test_a_server_in_the_environment_is_asked(
+def test_a_server_in_the_environment_uses_the_regular_command(
     folder: Path, route: Callable[..., Printed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     route("word7")
@@ -205,7 +205,7 @@ def test_a_server_in_the_environment_is_asked(
 
 
 @pytest.mark.parametrize("team", ["small", "model", "function", "option", "invalid"])
-def test_a_team_that_depends_on_more_is_not_stored(
+def test_a_team_with_further_dependencies_is_not_stored(
     folder: Path, route: Callable[..., Printed], monkeypatch: pytest.MonkeyPatch, team: str
 ) -> None:
     agents = folder / ".ekiden" / "agents"
@@ -228,7 +228,7 @@ def test_a_team_that_depends_on_more_is_not_stored(
     assert not teams(folder).exists()
 
 
-def test_a_file_that_changes_while_the_team_is_loaded_is_not_missed(
+def test_a_file_that_changes_while_the_team_is_loaded_prevents_storing(
     folder: Path, route: Callable[..., Printed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ekiden.routing import stored_team
@@ -244,9 +244,7 @@ def test_a_file_that_changes_while_the_team_is_loaded_is_not_missed(
     assert not teams(folder).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(
-    folder: Path, route: Callable[..., Printed]
-) -> None:
+def test_an_unwritable_folder_is_not_an_error(folder: Path, route: Callable[..., Printed]) -> None:
     teams(folder).parent.mkdir(parents=True)
     teams(folder).write_text("a file")
     assert route("word7").code == 0

@@ -30,14 +30,14 @@ def run(folder: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_request_that_rules_decide_loads_no_package_for_meaning_or_models(tmp_path: Path) -> None:
+def test_a_request_decided_by_rules_loads_no_embedder_or_model_package(tmp_path: Path) -> None:
     run(tmp_path, "init")
     first, *_, loaded = run(tmp_path, "route", "Where is my order 1042?")
     assert first.startswith("rule-match → orders")
     assert not {"fastapi", "httpx2", "numpy", "pydantic", "pydantic_ai"} & set(loaded.split())
 
 
-def test_a_stored_team_needs_no_parser_and_no_event_loop(tmp_path: Path) -> None:
+def test_a_stored_team_is_used_without_parser_and_event_loop(tmp_path: Path) -> None:
     folder = tmp_path / ".ekiden" / "agents"
     folder.mkdir(parents=True)
     for number in range(60):

@@ -36,7 +36,7 @@ def test_a_decision_is_one_line(details: dict[str, Any], line: str) -> None:
 
 
 @pytest.mark.parametrize("details", [{}, {"agent": None}, {"method": 7}, {"agent": ""}])
-def test_a_line_is_made_of_whatever_is_there(details: dict[str, Any]) -> None:
+def test_a_line_is_made_from_incomplete_details(details: dict[str, Any]) -> None:
     assert route_line(details) == "no match"
 
 
@@ -44,7 +44,7 @@ def test_a_decision_without_a_method_still_names_the_agent() -> None:
     assert route_line({"agent": "a", "confidence": "high"}) == "route → a"
 
 
-def test_that_a_conversation_stays_where_it_is_is_no_news() -> None:
+def test_a_conversation_that_stays_with_its_agent_is_not_printed() -> None:
     assert not is_news({"method": "sticky", "agent": "a"})
     assert is_news({"method": "rule", "agent": "a"})
 
@@ -115,12 +115,12 @@ def test_a_decision_without_stages_shows_its_candidates() -> None:
     assert [row[0] for row in score_rows(found)] == ["a"]
 
 
-def test_a_reason_that_a_stage_tells_is_not_repeated() -> None:
+def test_a_reason_given_by_a_stage_is_not_repeated() -> None:
     said = stage("rule", "a", 90, sure=True, reason="a keyword")
     found = route(agent="a", method="rule", confidence=90, reason="a keyword", stages=(said,))
     assert [label for label, _ in reason_pairs(found)] == ["stage rule", "took"]
 
 
-def test_a_stage_that_chose_nobody_says_why() -> None:
+def test_a_stage_without_a_choice_gives_its_reason() -> None:
     found = route(strategy="llm", stages=(stage("llm", None, 0, reason="time-out"),))
     assert ("stage llm", "no agent: time-out") in reason_pairs(found)

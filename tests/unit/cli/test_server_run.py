@@ -45,7 +45,7 @@ FAILURE = {"code": "model.failed", "message": "no answer"}
         (run("stopped"), ("run.stopped", "the run is stopped")),
     ],
 )
-def test_an_outcome_is_told_with_the_words_of_the_server(
+def test_an_outcome_of_the_server_is_printed_with_its_words(
     found: Run, told: tuple[str, str] | None
 ) -> None:
     assert problem_of(RemoteResult(found).outcome) == told
@@ -102,7 +102,7 @@ async def watched(
         (["e", '{"order": "7"}'], "7 is paid back"),
     ],
 )
-async def test_whoever_sits_here_is_asked_about_tools_of_the_server(
+async def test_the_local_user_is_asked_about_tools_of_the_server(
     client: AsyncClient, capsys: Captured, answers: list[str], said: str
 ) -> None:
     person = Person(*answers)
@@ -117,14 +117,14 @@ async def test_whoever_sits_here_is_asked_about_tools_of_the_server(
     assert (item.status, item.closed_by) == ("answered", "local")
 
 
-async def test_who_says_no_or_goes_away_refuses_the_tool(client: AsyncClient) -> None:
+async def test_a_rejection_or_end_of_input_rejects_the_tool(client: AsyncClient) -> None:
     assert await watched(client, Person(None)) == Exit.OK
     [item] = [each async for each in client.inbox.list(status="any")]
     assert item.answer is not None
     assert (item.answer.choice, item.answer.text) == ("reject", "the person declined")
 
 
-async def test_without_anybody_to_ask_the_question_waits_in_the_inbox(
+async def test_without_a_terminal_the_question_waits_in_the_inbox(
     client: AsyncClient, capsys: Captured
 ) -> None:
     assert await watched(client, None) == Exit.WAITING
@@ -148,7 +148,7 @@ async def test_ctrl_c_at_the_question_leaves_the_session_waiting(client: AsyncCl
     assert (await client.runs.get("s:1")).status == "waiting"
 
 
-async def test_what_the_key_may_not_answer_waits_in_the_inbox(
+async def test_a_question_the_key_may_not_answer_waits_in_the_inbox(
     client: AsyncClient, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused:
@@ -166,7 +166,7 @@ async def test_what_the_key_may_not_answer_waits_in_the_inbox(
     assert "answer with: ekiden inbox answer inb_" in told
 
 
-async def test_a_session_that_somebody_else_runs_is_waited_for(
+async def test_a_session_running_elsewhere_is_waited_for(
     client: AsyncClient, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))

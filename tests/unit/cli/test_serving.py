@@ -12,9 +12,7 @@ from ekiden.server import ServerConfig
 URL = "http://127.0.0.1:8321"
 
 
-def test_the_address_of_the_console_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_console_address_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "index.html").write_text("<!doctype html>")
     tell_console(ServerConfig(static=tmp_path), URL)
     told = capsys.readouterr()
@@ -30,7 +28,7 @@ def test_the_address_of_the_console_is_told(
         (["*.example.com", "10.0.0.0/8", "desk.example.com"], "http://desk.example.com:8321/"),
     ],
 )
-def test_it_is_told_by_a_name_that_the_server_answers_to(
+def test_the_console_address_uses_an_accepted_host_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], hosts: list[str], address: str
 ) -> None:
     (tmp_path / "index.html").write_text("<!doctype html>")
@@ -39,7 +37,7 @@ def test_it_is_told_by_a_name_that_the_server_answers_to(
     assert capsys.readouterr().err == f"console {address}\n"
 
 
-def test_nothing_is_told_of_a_console_that_is_not_there(
+def test_without_a_console_no_address_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tell_console(ServerConfig(static=tmp_path), URL)

@@ -49,13 +49,13 @@ def test_options_and_their_values_are_completed() -> None:
     ]
 
 
-def test_agents_are_read_from_their_files_and_nothing_is_run() -> None:
+def test_agents_are_completed_from_files_without_running_code() -> None:
     assert words("agents", "show", "") == ["billing", "orders"]
     assert words("run", "@o") == ["@orders"]
     assert words("handoff", "list", "--to", "b") == ["billing"]
 
 
-def test_sessions_are_read_from_the_store_without_making_one(folder: Path) -> None:
+def test_sessions_are_completed_from_the_store_without_creating_one(folder: Path) -> None:
     store = folder / ".ekiden" / "ekiden.db"
     assert words("session", "show", "") == []
     assert not store.exists()
@@ -66,7 +66,7 @@ def test_sessions_are_read_from_the_store_without_making_one(folder: Path) -> No
     assert words("chain", "--store", "other.db", "") == []
 
 
-def test_a_server_that_is_named_is_asked(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_completion_uses_the_named_server(tmp_path_factory: pytest.TempPathFactory) -> None:
     there = tmp_path_factory.mktemp("server")
     with server_in_thread(there, store=str(there / "s.db"), team=relay_team()) as url:
         assert main(["run", "hello", "--session", "far-1", "--server", url]) == 0
@@ -92,7 +92,7 @@ def test_installing_twice_adds_one_line(folder: Path, capsys: pytest.CaptureFixt
         ("ekiden agents show ", "billing"),
     ],
 )
-def test_bash_gets_the_part_that_it_replaces(
+def test_bash_completion_replaces_the_current_word(
     folder: Path, capsys: pytest.CaptureFixture[str], line: str, expected: str
 ) -> None:
     assert main(["completion", "show", "--shell", "bash"]) == 0

@@ -49,7 +49,9 @@ def copied(**fields: object) -> CopyReport:
     return CopyReport(source="a.db", target="b.db", tenants=[tenant], seconds=0.5)
 
 
-def test_a_line_is_written_now_and_then_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_line_is_written_at_intervals_and_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     line = StepLine(as_json=False)
     for done in (1000, 2000):
@@ -60,14 +62,14 @@ def test_a_line_is_written_now_and_then_and_taken_away(monkeypatch: pytest.Monke
     assert sys.stderr.getvalue() == f"\r{told}\r{' ' * len(told)}\r"
 
 
-def test_sessions_are_verified_and_rows_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_of_a_verification_counts_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     StepLine(as_json=False)(CopyStep(tenant="acme", phase="audit", done=1, total=2))
     assert isinstance(sys.stderr, Terminal)
     assert sys.stderr.getvalue() == "\racme: verifying 1 of 2 sessions"
 
 
-def test_programs_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_piped_output_show_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, as_json in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         line = StepLine(as_json=as_json)
@@ -76,7 +78,7 @@ def test_programs_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stream.getvalue() == ""
 
 
-def test_a_report_tells_what_is_there_now(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_lists_what_was_copied(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(copied())
     shown = capsys.readouterr()
     assert shown.out.startswith("copied 14 rows to b.db in 0.5 s (28 rows/s), and compared them\n")
@@ -84,7 +86,7 @@ def test_a_report_tells_what_is_there_now(capsys: pytest.CaptureFixture[str]) ->
     assert shown.err == ""
 
 
-def test_a_report_warns_of_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_warns_of_what_was_not_copied(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(copied(audit=broken(), leases=3, later={"events": 1200, "documents": -1}))
     shown = capsys.readouterr()
     assert "1 broken" in shown.out
@@ -93,7 +95,7 @@ def test_a_report_warns_of_what_is_not_there(capsys: pytest.CaptureFixture[str])
     assert "1,201 rows were added or removed" in shown.err
 
 
-def test_findings_are_told_by_tenant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_printed_by_tenant(capsys: pytest.CaptureFixture[str]) -> None:
     fine = StoreFindings(tenant="default", url="a.db", faults=[], audit=Verification())
     print_findings([fine])
     assert capsys.readouterr().out.endswith("the store is intact\n")
@@ -105,7 +107,7 @@ def test_findings_are_told_by_tenant(capsys: pytest.CaptureFixture[str]) -> None
     assert "the store is intact" not in shown
 
 
-def test_a_backup_tells_where_it_is_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backup_report_names_its_place_and_faults(capsys: pytest.CaptureFixture[str]) -> None:
     fine = StoreFindings(tenant="default", url="b.db", faults=[], audit=Verification())
     wrong = StoreFindings(tenant="default", url="b.db", faults=["damaged"], audit=broken())
     for found in ([], [fine], [wrong]):
@@ -117,7 +119,7 @@ def test_a_backup_tells_where_it_is_and_what_is_wrong(capsys: pytest.CaptureFixt
     assert "also in the source" in shown.err
 
 
-def test_info_names_half_of_a_copy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_names_an_unfinished_copy(capsys: pytest.CaptureFixture[str]) -> None:
     facts: dict[str, object] = {
         "engine": "sqlite",
         "version": "3.54",

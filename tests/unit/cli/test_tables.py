@@ -59,7 +59,7 @@ def test_pairs_indent_the_further_lines_of_a_text() -> None:
     assert plain_pairs([("user", "one\ntwo"), ("orders", "")]) == "user: one\n  two\norders:\n"
 
 
-def test_what_would_move_the_cursor_is_spelled_out() -> None:
+def test_control_characters_in_tables_are_escaped() -> None:
     assert plain_pairs([("us\x1b[2Jer", "\u202eevil\x07")]) == r"us\x1b[2Jer: \u202eevil\x07" + "\n"
 
 
@@ -101,7 +101,7 @@ def test_a_row_of_a_list_is_one_line_of_the_terminal(monkeypatch: pytest.MonkeyP
     assert wide.endswith("…")
 
 
-def test_wide_shows_everything_on_a_terminal_as_in_a_pipe(
+def test_wide_prints_the_same_on_a_terminal_as_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = terminal(monkeypatch)
@@ -118,7 +118,7 @@ def test_times_are_relative_on_a_terminal_and_absolute_in_a_pipe() -> None:
     )
 
 
-def test_ids_are_as_short_as_they_are_unique() -> None:
+def test_ids_are_shortened_to_unique_prefixes() -> None:
     made = "ses_06gys83gccfsxnhty551"
     near = "ses_06gys83gccfsxnhtz000"
     assert short_ids([made, f"{made}.h1"]) == ["ses_06gys83gccfs", "ses_06gys83gccfs.h1"]
@@ -141,7 +141,7 @@ def test_long_names_never_make_a_row_wider_than_the_terminal(width: int) -> None
     assert [line.split()[2][-3:] for line in lines[1:]] == ["a/1", "/10"], "ends differ"
 
 
-def test_the_words_of_a_table_that_is_read_as_a_whole_are_broken_rather_than_lost(
+def test_in_a_complete_table_long_words_are_wrapped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = terminal(monkeypatch)

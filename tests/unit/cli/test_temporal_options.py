@@ -18,12 +18,14 @@ from ekiden.core.errors import UserError
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_another_engine_takes_none_of_them(options: TemporalOptions, named: str) -> None:
+def test_temporal_options_are_refused_by_other_engines(
+    options: TemporalOptions, named: str
+) -> None:
     with pytest.raises(UserError, match=f"{named} is for Temporal"):
         options.check_unused()
 
 
-def test_what_the_environment_says_is_left_to_other_workers(
+def test_temporal_environment_variables_are_ignored_by_other_engines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EKIDEN_TEMPORAL_ADDRESS", "there:7233")

@@ -47,7 +47,7 @@ async def a_store() -> MemoryStore:
     return store
 
 
-async def test_what_those_do_who_were_asked_is_shown_below_the_question(
+async def test_spans_of_asked_agents_are_shown_below_the_question(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert await followed(await a_store()) == Exit.OK
@@ -58,7 +58,7 @@ async def test_what_those_do_who_were_asked_is_shown_below_the_question(
     assert any("[run] run 1 done" in line for line in out)
 
 
-async def test_programs_get_every_span_with_the_ids_of_the_stored_trace(
+async def test_json_output_contains_every_span_with_its_stored_ids(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     store = await a_store()
@@ -70,12 +70,12 @@ async def test_programs_get_every_span_with_the_ids_of_the_stored_trace(
     assert all(stored[each["span_id"]].parent_id == each["parent_id"] for each in shown)
 
 
-async def test_others_are_left_out_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_spans_of_asked_agents_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     await followed(await a_store(), children=False)
     assert "[llm]" not in capsys.readouterr().out
 
 
-async def test_an_outage_is_told_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_outage_and_its_end_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     for as_json in (False, True):
         follower = SpanFollower(
             MemoryStore(), look=PLAIN, as_json=as_json, children=True, cost=None

@@ -76,7 +76,7 @@ def a_trace() -> Trace:
     )  # fmt: skip
 
 
-def test_columns_stand_below_each_other_whatever_the_script() -> None:
+def test_columns_are_aligned_for_any_script() -> None:
     lines = [line.text for line in tree_lines(a_trace(), FINE)]
     assert "◆ s1" in lines[0]
     places = {cell_len(line[: line.index("1.5 ms")]) for line in lines if "1.5 ms" in line}
@@ -105,7 +105,7 @@ def test_plain_drawings_are_ascii() -> None:
     assert "[handoff] 客服代理 -> b" in "".join(lines)
 
 
-def test_errors_and_waits_stand_on_top_and_control_characters_are_spelled_out(
+def test_errors_and_waits_come_first_and_control_characters_are_escaped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_trace(a_trace())
@@ -165,11 +165,11 @@ def test_a_terminal_gets_the_same_lines(
         ),
     ],
 )
-def test_the_gist_of_a_span(span: Span, shown: str) -> None:
+def test_the_summary_of_a_span(span: Span, shown: str) -> None:
     assert gist(span, FINE) == shown
 
 
-def test_flags_tell_what_is_not_as_usual() -> None:
+def test_flags_show_undone_failed_and_abandoned_spans() -> None:
     assert "(undone)" in label(a_span("tool_call", "t", details={"undone": 7}), FINE)
     assert "(resumed)" in label(a_span("run", "run 1", details={"resumes": "x"}), FINE)
     assert "(attempt 2)" in label(a_span("task", "t", details={"attempt": 2}), FINE)
@@ -193,14 +193,14 @@ def test_durations_from_microseconds_to_days(microseconds: int, text: str) -> No
     assert duration_text(microseconds) == text
 
 
-def test_money_that_nobody_knows_is_a_question_mark() -> None:
+def test_an_unknown_cost_is_a_question_mark() -> None:
     assert money_text(None, 2) == "cost ?"
     assert money_text(None, 0) == ""
     assert money_text(0.25, 1) == "cost 0.250000 + ?"
     assert money_text(1234.5, 0) == "cost 1,234.50"
 
 
-def test_the_chain_tells_who_wanted_a_handoff_and_what_went_wrong() -> None:
+def test_the_chain_shows_who_requested_a_handoff_and_its_error() -> None:
     told = {
         "timestamp": 0.0, "from": "a", "to": "b", "status": "rolled_back", "policy": "forced",
         "by": {"kind": "person", "name": "mira"}, "reason": "tired", "code": "TIMEOUT",
@@ -213,7 +213,7 @@ def test_the_chain_tells_who_wanted_a_handoff_and_what_went_wrong() -> None:
     )  # fmt: skip
 
 
-async def test_the_chain_tells_whom_a_session_waits_for(
+async def test_the_chain_shows_what_a_session_waits_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     store = MemoryStore()

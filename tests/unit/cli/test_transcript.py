@@ -30,7 +30,7 @@ class Story:
         return self
 
 
-def test_what_was_said_has_its_speaker() -> None:
+def test_messages_are_shown_with_their_speaker() -> None:
     story = Story().tell("message", user_message("hi")).tell("llm_call", assistant_message("hello"))
     assert transcript(story.events) == [
         TranscriptLine("user", "hi"),
@@ -38,7 +38,7 @@ def test_what_was_said_has_its_speaker() -> None:
     ]
 
 
-def test_a_handoff_is_one_line_with_its_reason_and_its_call_is_not_shown_twice() -> None:
+def test_a_handoff_is_one_line_with_its_reason() -> None:
     story = (
         Story()
         .tell("llm_call", function_call("c1", "transfer_to_orders", '{"reason":"a parcel"}'))
@@ -51,7 +51,7 @@ def test_a_handoff_is_one_line_with_its_reason_and_its_call_is_not_shown_twice()
     assert transcript(story.events) == [TranscriptLine("handoff", "triage → orders: a parcel")]
 
 
-def test_a_handoff_that_was_undone_says_so_and_what_it_undid_is_not_shown() -> None:
+def test_a_rolled_back_handoff_is_marked_and_its_items_are_hidden() -> None:
     made = {"from": "triage", "to": "orders", "status": "completed", "id": "h1"}
     undone = {**made, "status": "rolled_back", "undoes": [2, 3]}
     story = (
@@ -77,7 +77,7 @@ def test_a_tool_call_shows_its_arguments_and_its_output() -> None:
     ]
 
 
-def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:
+def test_arguments_that_are_not_an_object_are_shown_unchanged() -> None:
     story = Story().tell(
         "llm_call", function_call("c1", "f", "{broken"), function_call("c2", "g", "[1]")
     )
@@ -99,12 +99,12 @@ def test_a_refusal_and_a_failure_are_shown() -> None:
     ]
 
 
-def test_what_is_not_for_people_is_left_out() -> None:
+def test_internal_events_are_left_out() -> None:
     story = Story().tell("agent_start").tell("llm_call", {"type": "reasoning", "summary": []})
     assert transcript(story.events) == []
 
 
-def test_a_long_output_is_shortened_and_says_by_how_much() -> None:
+def test_a_long_output_is_shortened_with_the_omitted_length() -> None:
     assert shorten("x" * 12, 10) == "xxxxxxxxxx… (2 more characters)"
     assert shorten("x" * 10, 10) == "x" * 10
 
@@ -113,7 +113,7 @@ def _refusal(text: str) -> dict[str, str]:
     return {"type": "refusal", "refusal": text}
 
 
-def test_an_answer_that_a_guardrail_did_not_let_through_is_not_shown_as_said() -> None:
+def test_an_answer_rejected_by_a_guardrail_is_not_shown() -> None:
     told = (assistant_message("bad words"), user_message("answer again"))
     warned = {"guardrail": "style", "result": "warned"}
     story = (

@@ -30,12 +30,12 @@ WORKER = WorkerRecord(
 )
 
 
-def test_nobody_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_worker_list_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     print_workers(WorkerOverview(workers=[], unserved=[]))
     assert "no worker is running" in capsys.readouterr().out
 
 
-def test_each_has_a_line_and_whom_nobody_runs_is_told_below(
+def test_each_worker_has_a_line_and_unserved_agents_are_listed_below(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     left = [

@@ -54,12 +54,12 @@ async def told(capsys: Captured) -> str:
             await asyncio.sleep(0)
 
 
-async def test_a_free_session_is_run_without_a_word(capsys: Captured) -> None:
+async def test_a_free_session_runs_without_a_notice(capsys: Captured) -> None:
     assert await watch(MemoryStore(), RunConfig()) == 0
     assert capsys.readouterr().err == "[s1] user → clerk\n"
 
 
-async def test_somebody_who_waits_is_told_for_whom_and_how_long(capsys: Captured) -> None:
+async def test_a_busy_session_is_reported_with_owner_and_maximum_wait(capsys: Captured) -> None:
     store = MemoryStore()
     claim = await held(store)
     waiting = asyncio.create_task(watch(store, RunConfig(busy_timeout_s=45)))
@@ -70,7 +70,7 @@ async def test_somebody_who_waits_is_told_for_whom_and_how_long(capsys: Captured
     assert capsys.readouterr().out == "hello\n"
 
 
-async def test_programs_are_told_in_json(capsys: Captured) -> None:
+async def test_json_output_reports_a_busy_session(capsys: Captured) -> None:
     store = MemoryStore()
     claim = await held(store)
     waiting = asyncio.create_task(watch(store, RunConfig(), as_json=True))
@@ -81,7 +81,7 @@ async def test_programs_are_told_in_json(capsys: Captured) -> None:
     assert await waiting == 0
 
 
-async def test_whoever_does_not_wait_is_refused_without_a_remark(capsys: Captured) -> None:
+async def test_without_waiting_a_busy_session_is_refused_without_a_notice(capsys: Captured) -> None:
     store = MemoryStore()
     await held(store)
     with pytest.raises(SessionBusy):
@@ -89,14 +89,14 @@ async def test_whoever_does_not_wait_is_refused_without_a_remark(capsys: Capture
     assert capsys.readouterr().err == ""
 
 
-async def test_waiting_ends_at_its_limit() -> None:
+async def test_waiting_for_a_busy_session_ends_at_the_timeout() -> None:
     store = MemoryStore()
     await held(store)
     with pytest.raises(SessionBusy):
         await watch(store, RunConfig(busy_timeout_s=0))
 
 
-async def test_a_run_that_meets_a_busy_session_later_is_not_begun_twice() -> None:
+async def test_a_busy_session_inside_a_run_does_not_repeat_the_run() -> None:
     calls: list[str] = []
 
     async def nested(ctx: CodeContext[Any]) -> str:

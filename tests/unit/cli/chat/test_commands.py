@@ -68,7 +68,7 @@ async def test_an_agent_is_shown_with_everything() -> None:
 
 
 @pytest.mark.parametrize("line", ["/agents show", "/agents show nobody", "/agents route"])
-async def test_what_is_missing_is_said(line: str) -> None:
+async def test_a_chat_command_with_a_missing_argument_is_refused(line: str) -> None:
     chat = chat_of(*_desk())
     assert await talk(chat, line) in (Exit.USAGE, Exit.NOT_FOUND)
     assert len(screen_of(chat).errors) == 1
@@ -113,7 +113,7 @@ async def test_the_session_is_shown_before_and_after_something_was_said() -> Non
     assert screen_of(chat).replies[-1].record["session_id"] == "s"
 
 
-async def test_sessions_are_listed_begun_and_gone_back_to() -> None:
+async def test_sessions_are_listed_started_and_resumed() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/session list", "hello", "/session new")
     assert chat.session.session_id != "s"
@@ -127,7 +127,7 @@ async def test_sessions_are_listed_begun_and_gone_back_to() -> None:
     assert screen_of(chat).outputs[-1] == "heard 3"
 
 
-async def test_a_session_that_is_not_there_leaves_the_chat_where_it_is() -> None:
+async def test_resuming_an_unknown_session_leaves_the_chat_unchanged() -> None:
     chat = chat_of(*_desk())
     assert await talk(chat, "hello", "/session resume nowhere") == Exit.NOT_FOUND
     assert chat.session.session_id == "s"
@@ -149,7 +149,7 @@ async def test_a_session_can_be_picked_from_a_list() -> None:
     assert second != "s"
 
 
-async def test_there_is_nothing_to_pick_from_in_an_empty_store() -> None:
+async def test_an_empty_store_offers_no_session_to_pick() -> None:
     chat = chat_of(*_desk(), reader=GivenInputs(choices=[]))
     assert await talk(chat, "/session resume") == Exit.USAGE
 
@@ -181,7 +181,7 @@ async def test_an_export_is_named_after_its_session(
     assert (tmp_path / "s.json").exists()
 
 
-async def test_going_back_makes_a_branch_and_keeps_the_rest() -> None:
+async def test_rewinding_makes_a_branch_and_keeps_the_original() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "one", "money", "three", "/rewind 2")
     assert chat.session.session_id != "s"
@@ -193,7 +193,7 @@ async def test_going_back_makes_a_branch_and_keeps_the_rest() -> None:
     assert (await chat.store.get("s")).agent == "cashier"
 
 
-async def test_going_back_lists_the_messages_where_nothing_can_be_picked() -> None:
+async def test_rewind_lists_the_messages_if_none_can_be_picked() -> None:
     chat = chat_of(*_desk())
     assert await talk(chat, "/rewind") == Exit.USAGE
     await talk(chat, "one", "two\nlines", "/rewind")
@@ -204,7 +204,7 @@ async def test_going_back_lists_the_messages_where_nothing_can_be_picked() -> No
     assert chat.session.session_id == "s"
 
 
-async def test_a_message_to_go_back_to_can_be_picked() -> None:
+async def test_the_message_to_rewind_to_can_be_picked() -> None:
     reader = GivenInputs(choices=[None, 0])
     chat = chat_of(*_desk(), reader=reader)
     await talk(chat, "one", "two", "/rewind")
@@ -217,14 +217,14 @@ async def test_a_message_to_go_back_to_can_be_picked() -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "3", "-1", "x", "²", "9" * 400, "1.0"])
-async def test_a_message_that_is_not_there_is_refused(number: str) -> None:
+async def test_rewinding_to_an_unknown_message_is_refused(number: str) -> None:
     chat = chat_of(*_desk())
     assert await talk(chat, "one", "two", f"/rewind {number}") == Exit.USAGE
     assert "from 1 to 2" in screen_of(chat).errors[-1][1]
     assert chat.session.session_id == "s"
 
 
-async def test_help_lists_everything_or_what_was_asked_for() -> None:
+async def test_help_lists_all_commands_or_the_named_one() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/help")
     assert "/rewind [N]" in screen_of(chat).text
@@ -287,15 +287,13 @@ async def test_routing_is_shown_and_set_for_the_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["model x:y", "routing.strateggy rule", "routing.strategy magic", "routing 1"]
 )
-async def test_a_setting_that_cannot_be_is_refused_and_nothing_changes(
-    tmp_path: Path, line: str
-) -> None:
+async def test_an_invalid_setting_is_refused_and_nothing_changes(tmp_path: Path, line: str) -> None:
     chat = _Project(tmp_path).chat()
     assert await talk(chat, f"/agents config {line}") == Exit.USAGE
     assert not (tmp_path / ".ekiden" / "settings.json").exists()
 
 
-async def test_a_fallback_without_its_agent_is_refused_in_a_chat(tmp_path: Path) -> None:
+async def test_a_fallback_without_a_default_agent_is_refused_in_a_chat(tmp_path: Path) -> None:
     chat = _Project(tmp_path).chat()
     await talk(chat, "/agents config routing.fallback default_agent")
     [(code, message)] = screen_of(chat).errors
@@ -304,7 +302,7 @@ async def test_a_fallback_without_its_agent_is_refused_in_a_chat(tmp_path: Path)
     assert not (tmp_path / ".ekiden").exists()
 
 
-async def test_a_default_agent_that_the_team_lacks_is_refused_in_a_chat(tmp_path: Path) -> None:
+async def test_an_unknown_default_agent_is_refused_in_a_chat(tmp_path: Path) -> None:
     chat = _Project(tmp_path).chat()
     name = next(iter(chat.roster.project.agents))
     await talk(chat, "/agents config routing.default_agent nosuch")
@@ -314,7 +312,7 @@ async def test_a_default_agent_that_the_team_lacks_is_refused_in_a_chat(tmp_path
     assert f'"{name}"' in screen_of(chat).text
 
 
-async def test_what_the_file_says_by_now_is_shown(tmp_path: Path) -> None:
+async def test_the_current_content_of_the_settings_file_is_shown(tmp_path: Path) -> None:
     chat = _Project(tmp_path).chat()
     folder = tmp_path / ".ekiden"
     folder.mkdir()
@@ -326,14 +324,14 @@ async def test_what_the_file_says_by_now_is_shown(tmp_path: Path) -> None:
     assert "names no agent" in screen_of(chat).errors[0][1]
 
 
-async def test_what_was_said_at_the_start_is_shown_above_the_file(tmp_path: Path) -> None:
+async def test_options_given_at_the_start_override_the_settings_file(tmp_path: Path) -> None:
     given = {"agents.routing.strategy": "rule"}
     chat = chat_of(project=load_project(tmp_path, overrides=given, home=tmp_path / "home"))
     await talk(chat, "/agents config routing.strategy")
     assert screen_of(chat).text.split()[-2:] == ['"rule"', "call"]
 
 
-async def test_a_team_that_cannot_be_read_again_does_not_hide_what_was_written(
+async def test_a_team_that_fails_to_reload_does_not_hide_a_new_setting(
     tmp_path: Path,
 ) -> None:
     chat = _Project(tmp_path).chat()
@@ -347,7 +345,7 @@ async def test_a_team_that_cannot_be_read_again_does_not_hide_what_was_written(
     assert '"rule"' in screen_of(chat).text
 
 
-async def test_a_setting_that_the_environment_overrides_is_said_not_to_count(
+async def test_a_setting_overridden_by_the_environment_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EKIDEN_ROUTING_STRATEGY", "semantic")
@@ -356,7 +354,7 @@ async def test_a_setting_that_the_environment_overrides_is_said_not_to_count(
     assert "has no effect here" in screen_of(chat).text
 
 
-async def test_commands_do_not_disturb_each_other() -> None:
+async def test_many_commands_in_a_row_all_answer() -> None:
     chat = chat_of(*_desk())
     await asyncio.wait_for(talk(chat, *(["/agents", "/session", "/help"] * 5)), 60)
     assert len(screen_of(chat).replies) == 15

@@ -93,7 +93,7 @@ async def _offered(before: str) -> list[str]:
         ("/agents\n", []),
     ],
 )
-async def test_what_fits_is_offered(before: str, offered: list[str]) -> None:
+async def test_completion_offers_matching_words(before: str, offered: list[str]) -> None:
     assert await _offered(before) == offered
 
 
@@ -109,13 +109,13 @@ async def test_sub_commands_come_with_their_help() -> None:
     assert all(each.about for each in found)
 
 
-def test_what_begins_with_the_letters_comes_first() -> None:
+def test_matches_at_the_beginning_come_first() -> None:
     choices = [("x-ab", ""), ("a-b", ""), ("ab", ""), ("b", "")]
     assert [text for text, _ in ranked("ab", choices)] == ["ab", "x-ab", "a-b"]
     assert ranked("", choices) == choices
 
 
-def test_special_characters_are_just_characters() -> None:
+def test_special_characters_are_matched_literally() -> None:
     assert ranked("(.*", [("a", ""), ("(.*)", "")]) == [("(.*)", "")]
 
 
@@ -127,12 +127,12 @@ def _chat(store: Any = None) -> Any:
     return chat_of(clerk, ghost, store=store)
 
 
-async def test_agents_that_nobody_talks_to_are_left_out() -> None:
+async def test_agents_without_conversations_are_not_offered() -> None:
     chat = _chat()
     assert ChatSources(chat.roster, chat.store).agents() == [("clerk", "Sells tickets.")]
 
 
-async def test_settings_of_routing_are_offered_with_their_values() -> None:
+async def test_routing_settings_are_offered_with_their_values() -> None:
     chat = _chat()
     sources = ChatSources(chat.roster, chat.store)
     names = [name for name, _ in sources.settings()]
@@ -146,7 +146,7 @@ async def test_settings_of_routing_are_offered_with_their_values() -> None:
     assert "rule" in sources.strategies()
 
 
-async def test_sessions_are_offered_newest_first_with_what_they_are_about() -> None:
+async def test_sessions_are_offered_newest_first_with_a_description() -> None:
     chat = _chat()
     await talk(chat, "a ticket please", "/session new", "something else")
     newest, oldest = await ChatSources(chat.roster, chat.store).sessions()
@@ -155,7 +155,7 @@ async def test_sessions_are_offered_newest_first_with_what_they_are_about() -> N
     assert "something else" in newest[1]
 
 
-async def test_a_store_that_does_not_answer_costs_only_the_sessions() -> None:
+async def test_without_a_store_only_sessions_are_missing_from_completion() -> None:
     class Broken(MemoryStore):
         async def list(self, *args: Any, **options: Any) -> Any:
             raise StoreUnavailable("gone")
@@ -164,7 +164,7 @@ async def test_a_store_that_does_not_answer_costs_only_the_sessions() -> None:
     assert await ChatSources(chat.roster, chat.store).sessions() == ()
 
 
-async def test_the_store_is_not_asked_at_every_key() -> None:
+async def test_the_store_is_not_read_at_every_key_press() -> None:
     class Counting(MemoryStore):
         asked = 0
 
@@ -180,6 +180,6 @@ async def test_the_store_is_not_asked_at_every_key() -> None:
     assert store.asked == 1
 
 
-def test_many_letters_that_nearly_fit_are_looked_for_once() -> None:
+def test_long_hostile_input_is_matched_in_linear_time() -> None:
     hostile = "a" * 20_000
     assert ranked(f"{hostile}b", [(hostile, ""), (f"{hostile}xb", "")]) == [(f"{hostile}xb", "")]

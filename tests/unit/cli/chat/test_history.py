@@ -15,7 +15,7 @@ def _load(path: Path, limit: int = 1000) -> list[str]:
     return list(PrivateHistory(path, limit=limit).load_history_strings())
 
 
-def test_what_was_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) -> None:
+def test_typed_lines_are_available_in_the_next_chat_newest_first(tmp_path: Path) -> None:
     file = tmp_path / ".ekiden" / "chat_history"
     history = PrivateHistory(file)
     for text in ("one", "two\nlines", "三 🏃", "lone \ud83d"):
@@ -24,7 +24,7 @@ def test_what_was_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) -
     assert history.get_strings() == ["one", "two\nlines", "三 🏃", "lone \ud83d"]
 
 
-def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+def test_only_the_user_can_read_the_history_file(tmp_path: Path) -> None:
     file = tmp_path / "chat_history"
     file.write_text('"old"\n')
     file.chmod(0o644)
@@ -33,7 +33,7 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert _load(file) == ["new", "old"]
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_history_file_has_a_maximum_length(tmp_path: Path) -> None:
     file = tmp_path / "chat_history"
     history = PrivateHistory(file, limit=10)
     for number in range(25):
@@ -44,7 +44,7 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["chat_history"]
 
 
-def test_nothing_is_remembered_when_that_is_the_setting(tmp_path: Path) -> None:
+def test_a_history_limit_of_zero_stores_nothing(tmp_path: Path) -> None:
     file = tmp_path / "chat_history"
     file.write_text('"old"\n')
     assert _load(file, limit=0) == []
@@ -68,7 +68,7 @@ def test_nothing_is_remembered_when_that_is_the_setting(tmp_path: Path) -> None:
         "TOKEN=ghp_0123456789abcdef",
     ],
 )
-def test_what_should_be_forgotten_is(tmp_path: Path, text: str) -> None:
+def test_lines_with_secrets_are_not_stored(tmp_path: Path, text: str) -> None:
     file = tmp_path / "chat_history"
     PrivateHistory(file).append_string(text)
     assert not file.exists()
@@ -78,11 +78,11 @@ def test_what_should_be_forgotten_is(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["the token expired yesterday", "reset my password", "what is a secret: why?", "sk-1"]
 )
-def test_talking_about_secrets_is_not_one(text: str) -> None:
+def test_lines_about_secrets_are_stored(text: str) -> None:
     assert is_memorable(text)
 
 
-def test_a_damaged_file_gives_what_can_be_read(tmp_path: Path) -> None:
+def test_a_damaged_history_file_is_read_as_far_as_possible(tmp_path: Path) -> None:
     file = tmp_path / "chat_history"
     file.write_bytes(b'"good"\nnonsense\n123\n\xff\xfe\n"half')
     assert _load(file) == ["good"]
@@ -90,14 +90,14 @@ def test_a_damaged_file_gives_what_can_be_read(tmp_path: Path) -> None:
     assert _load(tmp_path) == []
 
 
-def test_a_place_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
+def test_an_unwritable_history_file_does_not_disturb_the_chat(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = PrivateHistory(tmp_path / "file" / "chat_history")
     history.append_string("hello")
     assert history.get_strings() == ["hello"]
 
 
-def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
+def test_a_symlink_as_history_file_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("")
     (tmp_path / "chat_history").symlink_to(elsewhere)

@@ -70,7 +70,7 @@ def typing(chat: LocalChat) -> Typing:
     return chat.reader
 
 
-async def test_a_turn_that_waits_says_for_what_and_how_to_answer() -> None:
+async def test_a_waiting_turn_names_the_question_and_how_to_answer() -> None:
     chat = chat_of(a_desk())
     assert await talk(chat, "go") == Exit.WAITING
     item = await open_item(chat)
@@ -105,7 +105,7 @@ async def test_the_inbox_lists_this_session_first() -> None:
     assert [each["own"] for each in items] == [True, False]
 
 
-async def test_a_question_is_shown_with_everything_and_quoted() -> None:
+async def test_an_inbox_item_is_shown_completely_and_quoted() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "go")
     item = await open_item(chat)
@@ -116,7 +116,7 @@ async def test_a_question_is_shown_with_everything_and_quoted() -> None:
     assert screen_of(chat).replies[-1].record["id"] == item.id
 
 
-async def test_an_answer_given_here_goes_on_before_the_next_message() -> None:
+async def test_an_answer_in_the_chat_resumes_the_run_before_the_next_message() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "go")
     item = await open_item(chat)
@@ -130,7 +130,7 @@ async def test_an_answer_given_here_goes_on_before_the_next_message() -> None:
     assert f"{item.id} answered: yes" in screen_of(chat).text
 
 
-async def test_an_answer_to_another_session_says_who_goes_on() -> None:
+async def test_an_answer_to_another_session_says_who_continues_it() -> None:
     chat = chat_of(a_desk())
     await Runner.run(a_desk(), "go", session=Session("other", store=chat.store))
     item = await open_item(chat)
@@ -152,7 +152,7 @@ async def test_an_answer_to_another_session_says_who_goes_on() -> None:
         ("/inbox answr x", "cli.usage", "did you mean /inbox answer?"),
     ],
 )
-async def test_what_cannot_be_is_said_and_the_question_waits_on(
+async def test_an_invalid_answer_is_refused_and_the_item_stays_open(
     line: str, code: str, words: str
 ) -> None:
     chat = chat_of(a_desk())
@@ -164,7 +164,7 @@ async def test_what_cannot_be_is_said_and_the_question_waits_on(
     assert (await open_item(chat)).id == item.id
 
 
-async def test_a_second_answer_is_told_who_was_first() -> None:
+async def test_a_second_answer_names_who_answered_first() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "go")
     item = await open_item(chat)
@@ -174,7 +174,7 @@ async def test_a_second_answer_is_told_who_was_first() -> None:
     assert (code, "美咲" in message) == ("inbox.closed", True)
 
 
-async def test_an_answer_from_elsewhere_goes_on_while_the_prompt_is_there() -> None:
+async def test_an_answer_from_elsewhere_resumes_the_run_at_the_prompt() -> None:
     chat = chat_of(a_desk(), reader=Typing())
     chatting = asyncio.create_task(talk(chat))
     typing(chat).lines.put_nowait("go")
@@ -191,7 +191,7 @@ async def test_an_answer_from_elsewhere_goes_on_while_the_prompt_is_there() -> N
     assert screen_of(chat).outputs[2] == "as you wish"
 
 
-async def test_a_message_takes_the_question_back() -> None:
+async def test_a_new_message_withdraws_the_open_question() -> None:
     chat = chat_of(a_desk())
     assert await talk(chat, "go", "never mind") == Exit.WAITING
     assert screen_of(chat).outputs == [None, "as you wish"]
@@ -200,7 +200,7 @@ async def test_a_message_takes_the_question_back() -> None:
     assert not chat.is_waiting
 
 
-async def test_a_session_that_was_answered_meanwhile_goes_on_when_it_is_entered() -> None:
+async def test_entering_a_session_resumes_it_if_it_was_answered_meanwhile() -> None:
     store = MemoryStore()
     agent = a_desk()
     await Runner.run(agent, "go", session=Session("s", store=store))
@@ -215,7 +215,7 @@ async def test_a_session_that_was_answered_meanwhile_goes_on_when_it_is_entered(
     assert screen_of(later).outputs == ["no (), says 美咲 from the program"]
 
 
-async def test_how_somebody_else_ended_the_turn_is_shown() -> None:
+async def test_the_end_of_a_turn_in_another_process_is_shown() -> None:
     chat = chat_of(a_desk(), reader=Typing())
     chatting = asyncio.create_task(talk(chat))
     typing(chat).lines.put_nowait("go")
@@ -230,7 +230,7 @@ async def test_how_somebody_else_ended_the_turn_is_shown() -> None:
     await asyncio.wait_for(chatting, 60)
 
 
-async def test_a_session_that_is_deleted_is_waited_for_no_more() -> None:
+async def test_a_deleted_session_is_no_longer_waited_for() -> None:
     chat = chat_of(a_desk(), reader=Typing())
     chatting = asyncio.create_task(talk(chat))
     typing(chat).lines.put_nowait("go")
@@ -244,7 +244,7 @@ async def test_a_session_that_is_deleted_is_waited_for_no_more() -> None:
     assert screen_of(chat).outputs[-1] == "as you wish"
 
 
-async def test_a_turn_that_cannot_go_on_says_so_once() -> None:
+async def test_a_turn_that_cannot_continue_is_reported_once() -> None:
     store = MemoryStore()
     await Runner.run(a_desk(), "go", session=Session("s", store=store))
     [item] = (await Inbox(store).list()).items
@@ -254,7 +254,7 @@ async def test_a_turn_that_cannot_go_on_says_so_once() -> None:
     assert [code for code, _ in screen_of(chat).errors] == ["agent.unknown"] * 2, "again later"
 
 
-async def test_a_store_that_is_away_does_not_end_the_chat() -> None:
+async def test_a_store_outage_does_not_end_the_chat() -> None:
     class Flaky(MemoryStore):
         is_disconnected = False
 
@@ -275,7 +275,7 @@ async def test_a_store_that_is_away_does_not_end_the_chat() -> None:
     assert screen_of(chat).replies[-1].type == "help"
 
 
-async def test_people_who_have_the_conversation_answer_it_here() -> None:
+async def test_a_person_answers_a_handed_off_conversation_in_the_chat() -> None:
     model = ScriptedModel([transfer("person_support", reason="too hard"), say("thank you")])
     front = Agent("front", model=model, handoffs=[handoff(person("support"))])
     chat = chat_of(front)
@@ -286,7 +286,7 @@ async def test_people_who_have_the_conversation_answer_it_here() -> None:
     assert screen_of(chat).outputs[-1] == "thank you"
 
 
-async def test_completion_knows_the_questions_and_their_answers() -> None:
+async def test_completion_offers_inbox_items_and_their_options() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "go")
     item = await open_item(chat)
@@ -298,7 +298,7 @@ async def test_completion_knows_the_questions_and_their_answers() -> None:
     assert list(await sources.choices("x")) == []
 
 
-async def test_completion_goes_on_without_a_store() -> None:
+async def test_completion_works_without_a_store() -> None:
     class Broken(MemoryStore):
         async def now_us(self) -> int:
             raise StoreUnavailable("the network is down")
@@ -320,13 +320,13 @@ async def test_completion_goes_on_without_a_store() -> None:
         ("in my words", (), None, "in my words"),
     ],
 )
-def test_an_answer_begins_with_an_option(
+def test_an_answer_is_split_into_option_and_text(
     said: str, options: tuple[str, ...], choice: str | None, text: str
 ) -> None:
     assert split_answer(said, options) == (choice, text)
 
 
-async def test_a_session_that_waits_for_agents_only_says_so() -> None:
+async def test_a_session_waiting_only_for_agents_is_reported() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "never mind")
     claim, row = await chat.store.claim("s", owner="x", lease_s=30)

@@ -12,7 +12,7 @@ from tests.support.cases import each_case
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n", "\t"])
-def test_nothing_is_nothing(text: str) -> None:
+def test_empty_input_is_ignored(text: str) -> None:
     assert read_input(text) is None
 
 
@@ -53,7 +53,7 @@ def test_a_slash_begins_a_command(text: str, line: str) -> None:
         ("new", "session new", ""),
     ],
 )
-def test_the_longest_name_that_fits_is_the_command(line: str, name: str, argument: str) -> None:
+def test_the_longest_matching_command_name_wins(line: str, name: str, argument: str) -> None:
     command, rest = find_command(line)
     assert (command.name, rest) == (name, argument)
 
@@ -72,7 +72,7 @@ def test_the_longest_name_that_fits_is_the_command(line: str, name: str, argumen
         ("x" * 5000, "/help lists the commands"),
     ],
 )
-def test_what_there_is_not_is_refused_with_the_way_out(line: str, hint: str) -> None:
+def test_an_unknown_command_is_refused_with_a_hint(line: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint.replace("?", r"\?")) as refused:
         find_command(line)
     assert len(str(refused.value)) < 200

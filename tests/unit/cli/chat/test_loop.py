@@ -63,7 +63,7 @@ async def test_a_team_with_a_router_begins_with_it() -> None:
     assert chat.active == "billing"
 
 
-async def test_a_name_alone_names_whom_the_next_message_is_for() -> None:
+async def test_a_name_alone_addresses_the_next_message() -> None:
     chat = chat_of(*_two())
     await talk(chat, "@billing", "hello", "@auto", "/agents", "refund")
     assert screen_of(chat).notes == [
@@ -73,7 +73,7 @@ async def test_a_name_alone_names_whom_the_next_message_is_for() -> None:
     assert screen_of(chat).outputs == ["billing here", "billing here"]
 
 
-async def test_an_unknown_agent_or_strategy_is_an_error_and_nothing_is_sent() -> None:
+async def test_an_unknown_agent_or_strategy_is_an_error_and_no_message_is_sent() -> None:
     chat = chat_of(*_two())
     code = await talk(chat, "@biling hi", "@auto --strategy=magic hi", "@nobody")
     assert code == Exit.NOT_FOUND
@@ -85,7 +85,7 @@ async def test_an_unknown_agent_or_strategy_is_an_error_and_nothing_is_sent() ->
     assert chat.row is None
 
 
-async def test_the_exit_code_is_that_of_the_last_input_that_failed() -> None:
+async def test_the_exit_code_is_that_of_the_last_failed_input() -> None:
     model = ScriptedModel([fail(RuntimeError("no line")), "fine"])
     chat = chat_of(Agent("clerk", model=model))
     assert await talk(chat, "/nonsense", "a", "b") == Exit.FAILED
@@ -95,19 +95,19 @@ async def test_the_exit_code_is_that_of_the_last_input_that_failed() -> None:
     assert screen_of(chat).outputs == [None, "fine"]
 
 
-async def test_a_line_that_is_no_text_is_reported_and_the_next_is_read() -> None:
+async def test_an_invalid_line_is_reported_and_the_next_one_is_read() -> None:
     chat = chat_of(Agent("clerk", model=ScriptedModel(["fine"])))
     assert await talk(chat, BadInput("not UTF-8"), "hello") == Exit.USAGE
     assert screen_of(chat).outputs == ["fine"]
 
 
-async def test_quitting_ends_it_whatever_comes_behind() -> None:
+async def test_quit_ignores_the_remaining_input() -> None:
     chat = chat_of(Agent("clerk", model=ScriptedModel([])))
     assert await talk(chat, "/quit", "never said") == Exit.OK
     assert screen_of(chat).shown == []
 
 
-async def test_answers_come_piece_by_piece() -> None:
+async def test_answers_are_streamed() -> None:
     chat = chat_of(Agent("clerk", model=ScriptedModel(["a longer answer"])))
     await talk(chat, "hi")
     pieces = [each.text for each in screen_of(chat).shown if isinstance(each, ModelDelta)]
@@ -124,14 +124,14 @@ async def test_the_first_message_is_the_title_of_the_session() -> None:
     assert len(title) == 60
 
 
-async def test_a_model_that_has_nobody_is_an_error_with_a_code() -> None:
+async def test_an_agent_without_a_model_is_an_error_with_a_code() -> None:
     chat = chat_of(Agent("clerk"))
     code = await talk(chat, "hi")
     assert code in (Exit.FAILED, Exit.USAGE)
     assert screen_of(chat).errors[0][0] == "user.error"
 
 
-async def test_a_store_that_fails_is_reported_and_the_chat_goes_on() -> None:
+async def test_a_store_failure_is_reported_and_the_chat_continues() -> None:
     class Broken(MemoryStore):
         async def claim(self, *args: Any, **options: Any) -> Any:
             raise StoreUnavailable("the disk is full")
@@ -143,7 +143,7 @@ async def test_a_store_that_fails_is_reported_and_the_chat_goes_on() -> None:
     assert len(screen_of(chat).replies) == 1
 
 
-async def test_a_mistake_of_ours_does_not_end_the_chat(
+async def test_an_internal_error_does_not_end_the_chat(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Odd(MemoryStore):
@@ -157,7 +157,7 @@ async def test_a_mistake_of_ours_does_not_end_the_chat(
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-async def test_ctrl_c_stops_the_turn_and_resume_goes_on_with_it() -> None:
+async def test_ctrl_c_stops_the_turn_which_can_be_resumed() -> None:
     model = ScriptedModel([hang(), "there you are"])
     chat = chat_of(Agent("clerk", model=model))
     talking = asyncio.create_task(talk(chat, "hi"))
@@ -173,7 +173,7 @@ async def test_ctrl_c_stops_the_turn_and_resume_goes_on_with_it() -> None:
     assert not chat.is_unfinished
 
 
-async def test_after_ctrl_c_something_else_can_be_said_at_once() -> None:
+async def test_after_ctrl_c_another_message_can_be_sent() -> None:
     model = ScriptedModel([hang(), "fine"])
     chat = chat_of(Agent("clerk", model=model))
     talking = asyncio.create_task(talk(chat, "hi"))
@@ -184,7 +184,7 @@ async def test_after_ctrl_c_something_else_can_be_said_at_once() -> None:
     assert screen_of(chat).outputs == ["fine"]
 
 
-async def test_ctrl_c_before_anything_is_stored_says_so() -> None:
+async def test_ctrl_c_before_the_first_commit_says_that_nothing_was_stored() -> None:
     waiting = asyncio.Event()
 
     class Slow(MemoryStore):
@@ -200,7 +200,7 @@ async def test_ctrl_c_before_anything_is_stored_says_so() -> None:
     assert "nothing was kept" in screen_of(chat).text
 
 
-async def test_a_chat_that_is_ended_in_the_middle_suspends_its_run() -> None:
+async def test_ending_the_chat_during_a_turn_suspends_its_run() -> None:
     model = ScriptedModel([hang(), "afterwards"])
     agent = Agent("clerk", model=model)
     chat = chat_of(agent)
@@ -214,13 +214,13 @@ async def test_a_chat_that_is_ended_in_the_middle_suspends_its_run() -> None:
     assert await talk(chat, "/resume") == Exit.OK
 
 
-async def test_resuming_without_anything_to_resume_is_an_error() -> None:
+async def test_resuming_without_an_unfinished_run_is_an_error() -> None:
     chat = chat_of(Agent("clerk", model=ScriptedModel(["a"])))
     assert await talk(chat, "/resume", "hi", "/resume") == Exit.USAGE
     assert len(screen_of(chat).errors) == 2
 
 
-async def test_a_session_that_somebody_else_has_is_waited_for_and_that_is_said() -> None:
+async def test_a_busy_session_is_waited_for_with_a_notice() -> None:
     store = MemoryStore()
     model = ScriptedModel(["first", "second"])
     chat = chat_of(Agent("clerk", model=model), store=store)
@@ -235,7 +235,7 @@ async def test_a_session_that_somebody_else_has_is_waited_for_and_that_is_said()
     assert screen_of(chat).outputs == ["first", "second"]
 
 
-async def test_files_that_changed_are_told_before_the_next_message() -> None:
+async def test_changed_files_are_reported_before_the_next_message() -> None:
     class Changes:
         def __init__(self) -> None:
             self.news = [News(problems=["bad.md:1:1: error"]), None]
@@ -265,7 +265,7 @@ def _details(chat: LocalChat, type: str) -> list[dict[str, Any]]:
     return [each.details or {} for each in shown if isinstance(each, Event) and each.type == type]
 
 
-async def test_ctrl_c_stops_a_command_that_takes_long() -> None:
+async def test_ctrl_c_stops_a_long_command() -> None:
     asked = asyncio.Event()
 
     class Slow(MemoryStore):
@@ -282,7 +282,7 @@ async def test_ctrl_c_stops_a_command_that_takes_long() -> None:
     assert screen_of(chat).outputs == ["fine"]
 
 
-async def test_a_pipe_that_breaks_ends_the_chat_and_suspends_the_run() -> None:
+async def test_a_broken_pipe_ends_the_chat_and_suspends_the_run() -> None:
     class Broken(KeptScreen):
         def show(self, shown: Event | ModelDelta) -> None:
             raise BrokenPipeError
@@ -294,7 +294,7 @@ async def test_a_pipe_that_breaks_ends_the_chat_and_suspends_the_run() -> None:
     assert (await chat.store.get("s")).owner is None
 
 
-async def test_a_mistake_of_ours_in_a_command_does_not_end_the_chat() -> None:
+async def test_an_internal_error_in_a_command_does_not_end_the_chat() -> None:
     class Odd(MemoryStore):
         async def list(self, *args: Any, **options: Any) -> Any:
             raise ZeroDivisionError("oops")

@@ -114,7 +114,7 @@ def _lasting(console: Console) -> list[str]:
 
 
 @each_case("seed", range(12))
-def test_what_stays_on_the_screen_does_not_depend_on_the_pieces_it_came_in(seed: int) -> None:
+def test_the_final_screen_does_not_depend_on_the_size_of_the_deltas(seed: int) -> None:
     chance = random.Random(seed)
     console = _console()
     answer = StreamedAnswer(console)
@@ -132,7 +132,7 @@ def test_what_stays_on_the_screen_does_not_depend_on_the_pieces_it_came_in(seed:
     assert answer.text == ANSWER
 
 
-def test_every_kind_of_block_is_drawn() -> None:
+def test_every_kind_of_markdown_block_is_drawn() -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", _whole(ANSWER))
     for text in ("A heading", "<b>html</b>", "中文字符", "return x + 1", "still two", "nested"):
         assert text in shown
@@ -141,7 +141,7 @@ def test_every_kind_of_block_is_drawn() -> None:
     assert "link (https://example.org/x)" in " ".join(shown.split())
 
 
-def test_lines_stay_lines() -> None:
+def test_line_breaks_are_kept() -> None:
     assert [line.rstrip() for line in _whole("one\ntwo\nthree").splitlines()] == [
         "one",
         "two",
@@ -177,7 +177,7 @@ def test_control_characters_never_reach_the_terminal(text: str) -> None:
 @each_case(
     "text", ["[red]danger[/red]", "[bold]", "[/]", "[link=https://x]y[/link]", ":smile:", "[[x]]"]
 )
-def test_rich_markup_is_text(text: str) -> None:
+def test_rich_markup_is_printed_as_text(text: str) -> None:
     console = _console()
     print_text(console, clean(text))
     assert _plain(console).strip() == text
@@ -187,7 +187,7 @@ def test_no_terminal_hyperlink_is_made() -> None:
     assert "\x1b]8" not in _whole("[here](https://example.org) and <https://example.org>")
 
 
-def test_a_windows_line_end_is_a_line_end_also_when_it_comes_in_two_pieces() -> None:
+def test_a_windows_line_end_split_over_two_deltas_is_one_line_end() -> None:
     console = _console()
     answer = StreamedAnswer(console)
     for piece in ("one\r", "\ntwo\r\n", "three\r"):
@@ -196,7 +196,7 @@ def test_a_windows_line_end_is_a_line_end_also_when_it_comes_in_two_pieces() -> 
     assert _plain(console).split() == ["one", "two", "three\\r"]
 
 
-def test_a_long_block_that_grows_never_takes_more_than_the_screen() -> None:
+def test_a_growing_block_never_exceeds_the_screen() -> None:
     console = _console(height=10)
     answer = StreamedAnswer(console)
     answer.feed("```python\n")
@@ -211,7 +211,7 @@ def test_a_long_block_that_grows_never_takes_more_than_the_screen() -> None:
     assert [line.strip() for line in lasting] == [f"line {number}" for number in range(100)]
 
 
-def test_long_lines_and_wide_characters_are_folded_at_the_edge() -> None:
+def test_long_lines_and_wide_characters_are_wrapped() -> None:
     shown = _whole("宽" * 100 + "x" * 100, width=21)
     from rich.cells import cell_len
 
@@ -220,7 +220,7 @@ def test_long_lines_and_wide_characters_are_folded_at_the_edge() -> None:
     assert "".join(line.strip() for line in lines) == "宽" * 100 + "x" * 100
 
 
-def test_without_markdown_the_text_is_printed_as_it_is() -> None:
+def test_without_markdown_the_text_is_printed_unchanged() -> None:
     console = _console()
     answer = StreamedAnswer(console, markdown=False)
     answer.feed("# not a heading\n")
@@ -230,7 +230,7 @@ def test_without_markdown_the_text_is_printed_as_it_is() -> None:
     assert _lasting(console) == ["# not a heading", "* not a list"]
 
 
-def test_what_cannot_be_drawn_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_cannot_be_drawn_is_printed_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug in the library")
 
@@ -240,7 +240,7 @@ def test_what_cannot_be_drawn_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert "# heading" in _plain(console)
 
 
-def test_drawing_waits_longer_the_longer_it_takes() -> None:
+def test_drawing_pauses_grow_with_the_drawing_time() -> None:
     answer = StreamedAnswer(_console())
     answer.feed("x")
     answer.draw()
@@ -261,7 +261,7 @@ def test_drawing_waits_longer_the_longer_it_takes() -> None:
         ("1. a\n\n2", ""),
     ],
 )
-def test_only_blocks_that_cannot_change_any_more_are_finished(text: str, finished: str) -> None:
+def test_only_completed_blocks_are_finished(text: str, finished: str) -> None:
     assert text[: finished_part(text)] == finished
 
 
@@ -273,7 +273,7 @@ def test_the_tail_of_a_code_block_keeps_its_opening_line() -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab \n#*_-`~|>[]()!<&\\1.:\t中\x1b\r"), max_size=120))
-def test_no_text_breaks_it_and_nothing_is_lost(text: str) -> None:
+def test_any_text_is_drawn_without_loss(text: str) -> None:
     kept = "\n".join(block.text for block in blocks(clean(text)))
     assert "".join(kept.split()) == "".join(clean(text).split())
     console = _console()

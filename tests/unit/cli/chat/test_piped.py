@@ -59,12 +59,12 @@ async def test_each_line_is_an_input(pipe: Pipe) -> None:
     assert await _all(LineReader(pipe.reading)) == ["one", "", "二 🏃", "last without an end"]
 
 
-async def test_an_empty_pipe_is_the_end(pipe: Pipe) -> None:
+async def test_an_empty_pipe_ends_the_input(pipe: Pipe) -> None:
     pipe.end()
     assert await _all(LineReader(pipe.reading)) == []
 
 
-async def test_a_line_that_is_not_utf8_is_left_out(pipe: Pipe) -> None:
+async def test_a_line_that_is_not_utf_8_is_skipped(pipe: Pipe) -> None:
     pipe.write(b"good\n\xff\xfe bad\nagain\n")
     pipe.end()
     good, bad, again = await _all(LineReader(pipe.reading))
@@ -72,7 +72,7 @@ async def test_a_line_that_is_not_utf8_is_left_out(pipe: Pipe) -> None:
     assert "not UTF-8" in bad
 
 
-async def test_a_line_that_is_far_too_long_is_left_out(
+async def test_a_line_that_is_too_long_is_skipped(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.cli.chat.reader._LONGEST", 1000)
@@ -85,12 +85,12 @@ async def test_a_line_that_is_far_too_long_is_left_out(
     assert "at most" in last
 
 
-async def test_a_line_is_given_before_the_pipe_ends(pipe: Pipe) -> None:
+async def test_a_line_is_read_before_the_pipe_ends(pipe: Pipe) -> None:
     pipe.write(b"one\n")
     assert await LineReader(pipe.reading).read() == "one"
 
 
-async def test_nobody_waits_for_a_silent_pipe(pipe: Pipe) -> None:
+async def test_a_cancelled_read_does_not_wait_for_a_silent_pipe(pipe: Pipe) -> None:
     reader = LineReader(pipe.reading)
     reading = asyncio.create_task(reader.read())
     await asyncio.sleep(0)
@@ -113,19 +113,19 @@ async def test_nobody_waits_for_a_silent_pipe(pipe: Pipe) -> None:
         ('"/quit"', "/quit"),
     ],
 )
-async def test_json_lines_are_texts_or_objects(pipe: Pipe, line: str, text: str) -> None:
+async def test_json_lines_can_be_texts_or_objects(pipe: Pipe, line: str, text: str) -> None:
     pipe.write(f"{line}\n".encode())
     assert await LineReader(pipe.reading, as_json=True).read() == text
 
 
 @pytest.mark.parametrize("line", ["{hello", '"open', "{}", '{"text": 1}', "{" * 50_000])
-async def test_what_is_no_message_is_refused(pipe: Pipe, line: str) -> None:
+async def test_an_invalid_json_line_is_refused(pipe: Pipe, line: str) -> None:
     pipe.write(f"{line}\n".encode())
     with pytest.raises(BadInput):
         await LineReader(pipe.reading, as_json=True).read()
 
 
-async def test_without_json_a_brace_is_just_a_brace(pipe: Pipe) -> None:
+async def test_without_json_mode_a_brace_is_plain_text(pipe: Pipe) -> None:
     pipe.write(b"{hello\n")
     assert await LineReader(pipe.reading).read() == "{hello"
 
@@ -145,7 +145,7 @@ async def test_a_simple_terminal_gets_a_simple_prompt(
     assert capsys.readouterr().out == "clerk> clerk> \n"
 
 
-async def test_at_a_simple_terminal_ctrl_c_twice_leaves(
+async def test_two_ctrl_c_at_a_simple_terminal_end_the_chat(
     pipe: Pipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = _typed(pipe)
@@ -158,7 +158,7 @@ async def test_at_a_simple_terminal_ctrl_c_twice_leaves(
     reader.interrupted()
 
 
-async def test_something_typed_between_two_ctrl_c_counts(pipe: Pipe) -> None:
+async def test_input_between_two_ctrl_c_resets_the_count(pipe: Pipe) -> None:
     reader = _typed(pipe)
     reading = asyncio.create_task(reader.read())
     await asyncio.sleep(0)
@@ -173,7 +173,7 @@ async def test_something_typed_between_two_ctrl_c_counts(pipe: Pipe) -> None:
     assert await reading == "again"
 
 
-async def test_what_happens_beside_a_simple_prompt_gets_lines_of_its_own(
+async def test_output_beside_a_simple_prompt_gets_its_own_lines(
     pipe: Pipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = _typed(pipe)
@@ -188,7 +188,7 @@ async def test_what_happens_beside_a_simple_prompt_gets_lines_of_its_own(
     assert capsys.readouterr().out == "before\nclerk> \nbeside\nclerk> "
 
 
-async def test_a_question_beside_a_simple_prompt_gets_the_next_line(
+async def test_a_question_beside_a_simple_prompt_reads_the_next_line(
     pipe: Pipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = _typed(pipe)
@@ -208,7 +208,7 @@ async def test_a_question_beside_a_simple_prompt_gets_the_next_line(
     assert capsys.readouterr().err == "may it? and this? "
 
 
-async def test_a_pipe_has_nothing_that_could_be_in_the_way(pipe: Pipe) -> None:
+async def test_a_pipe_needs_no_prompt_handling(pipe: Pipe) -> None:
     reader = LineReader(pipe.reading)
     reading = asyncio.create_task(reader.read())
     async with reader.aside():

@@ -67,13 +67,13 @@ def _reader(
         (f"{CTRL_R}earl{ENTER}{ENTER}", "earlier"),
     ],
 )
-async def test_keys_do_what_they_should(keys: PipeInput, pressed: str, text: str | None) -> None:
+async def test_editing_keys_work(keys: PipeInput, pressed: str, text: str | None) -> None:
     reader = _reader(keys, earlier=["earlier", "later"])
     keys.send_text(pressed)
     assert await asyncio.wait_for(reader.read(), 60) == text
 
 
-async def test_a_completion_is_taken_with_enter_and_sent_with_another(keys: PipeInput) -> None:
+async def test_enter_accepts_a_completion_and_a_second_enter_sends(keys: PipeInput) -> None:
     reader = _reader(keys)
     keys.send_text("@bill")
     reading = asyncio.create_task(reader.read())
@@ -86,7 +86,7 @@ async def test_a_completion_is_taken_with_enter_and_sent_with_another(keys: Pipe
     assert await asyncio.wait_for(reading, 60) == "@billing pay"
 
 
-async def test_the_prompt_tells_the_agent_and_the_session(keys: PipeInput) -> None:
+async def test_the_prompt_shows_the_agent_and_the_session(keys: PipeInput) -> None:
     reader = _reader(keys)
     assert to_plain_text(reader._message()) == "cl\\x1berk › "
     assert to_plain_text(reader._toolbar()) == " s  ·  /resume"
@@ -97,7 +97,7 @@ async def test_the_prompt_tells_the_agent_and_the_session(keys: PipeInput) -> No
     assert await reading is None
 
 
-async def test_what_is_typed_while_the_rest_is_loaded_is_read_later(keys: PipeInput) -> None:
+async def test_text_typed_during_loading_is_read_later(keys: PipeInput) -> None:
     reader = _reader(keys, sources=lambda: None)
     await reader.begin()
     keys.send_text(f"early{ENTER}late{ENTER}")
@@ -107,7 +107,7 @@ async def test_what_is_typed_while_the_rest_is_loaded_is_read_later(keys: PipeIn
     assert await reader.read() == "late"
 
 
-async def test_a_prompt_that_nobody_reads_is_taken_back(keys: PipeInput) -> None:
+async def test_an_abandoned_prompt_is_closed(keys: PipeInput) -> None:
     reader = _reader(keys)
     await reader.begin()
     await asyncio.wait_for(reader.abandon(), 60)
@@ -115,14 +115,14 @@ async def test_a_prompt_that_nobody_reads_is_taken_back(keys: PipeInput) -> None
     assert await asyncio.wait_for(reader.read(), 60) == "hello"
 
 
-async def test_a_prompt_that_was_left_already_can_be_taken_back(keys: PipeInput) -> None:
+async def test_closing_an_ended_prompt_is_harmless(keys: PipeInput) -> None:
     reader = _reader(keys)
     keys.send_text(CTRL_D)
     await reader.begin()
     await asyncio.wait_for(reader.abandon(), 60)
 
 
-async def test_completion_needs_something_to_choose_from() -> None:
+async def test_completion_is_empty_before_its_sources_are_loaded() -> None:
     document = Document("@bil")
     for sources, expected in ((lambda: None, []), (Given, ["billing "])):
         completer = ChatCompleter(sources)
@@ -143,7 +143,7 @@ async def _asked(keys: PipeInput, reader: TerminalReader, pressed: str) -> str |
     ("pressed", "answer", "stops"),
     [(f"yes{ENTER}", "yes", 0), (CTRL_D, None, 0), (CTRL_C, None, 1)],
 )
-async def test_a_question_is_answered_or_ctrl_c_stops_the_turn(
+async def test_a_question_is_answered_and_ctrl_c_stops_the_turn(
     keys: PipeInput, pressed: str, answer: str | None, stops: int
 ) -> None:
     stopped: list[int] = []
@@ -152,7 +152,7 @@ async def test_a_question_is_answered_or_ctrl_c_stops_the_turn(
     assert len(stopped) == stops
 
 
-async def test_keys_of_before_a_question_do_not_answer_it(keys: PipeInput) -> None:
+async def test_keys_typed_before_a_question_do_not_answer_it(keys: PipeInput) -> None:
     reader = _reader(keys)
     keys.send_text(f"hello{ENTER}y{ENTER}")
     assert await asyncio.wait_for(reader.read(), 60) == "hello"
@@ -161,7 +161,7 @@ async def test_keys_of_before_a_question_do_not_answer_it(keys: PipeInput) -> No
     assert await asyncio.wait_for(reader.read(), 60) == "next"
 
 
-async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: PipeInput) -> None:
+async def test_a_cancelled_question_is_closed(keys: PipeInput) -> None:
     reader = _reader(keys)
     asking = asyncio.create_task(reader.ask("may I?"))
     await asyncio.sleep(0)
@@ -188,7 +188,9 @@ async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: Pip
         (ESCAPE, None),
     ],
 )
-async def test_arrows_and_enter_choose(keys: PipeInput, pressed: str, place: int | None) -> None:
+async def test_arrow_keys_and_enter_pick_an_option(
+    keys: PipeInput, pressed: str, place: int | None
+) -> None:
     reader = _reader(keys)
     keys.send_text(pressed)
     options = [f"option {number}\nwith lines \x1b[31m" for number in range(30)]
@@ -201,7 +203,7 @@ async def test_choosing_works_without_a_reader(keys: PipeInput) -> None:
     assert await choose("which?", ["only"], input=keys, output=DummyOutput()) == 0
 
 
-def test_the_lines_around_the_marked_one_are_shown() -> None:
+def test_the_lines_around_the_selected_one_are_shown() -> None:
     choice = PickerList([str(number) for number in range(10)], start=5, height=4)
     assert choice.shown() == [(False, "3"), (False, "4"), (True, "5"), (False, "6")]
     choice.move(100)
@@ -211,7 +213,7 @@ def test_the_lines_around_the_marked_one_are_shown() -> None:
     assert PickerList(["a"], start=7, height=0).shown() == [(True, "a")]
 
 
-async def test_what_was_typed_is_there_again_after_something_else_was_shown(
+async def test_typed_text_is_restored_after_other_output(
     keys: PipeInput,
 ) -> None:
     reader = _reader(keys)
@@ -230,7 +232,7 @@ async def test_what_was_typed_is_there_again_after_something_else_was_shown(
     assert not reader._session.app.erase_when_done
 
 
-async def test_without_a_prompt_nothing_is_put_aside(keys: PipeInput) -> None:
+async def test_without_a_prompt_no_text_is_set_aside(keys: PipeInput) -> None:
     reader = _reader(keys)
     async with asyncio.timeout(60), reader.aside():
         pass

@@ -41,7 +41,7 @@ class Answering(GivenInputs):
         return self.answer
 
 
-async def test_the_question_is_shown_whole_and_its_end_is_asked() -> None:
+async def test_a_question_is_shown_completely_with_its_options_last() -> None:
     kept = KeptScreen()
     reader = Answering("y", lambda: None)
     assert await ChatQuestions(HeldScreen(kept), reader).ask(ASKED) == "y"
@@ -49,7 +49,7 @@ async def test_the_question_is_shown_whole_and_its_end_is_asked() -> None:
     assert reader.asked == ["yes or no: "]
 
 
-async def test_a_question_put_again_has_nothing_above_it() -> None:
+async def test_a_repeated_question_is_shown_without_its_text() -> None:
     kept = KeptScreen()
     await ChatQuestions(HeldScreen(kept), Answering("y", lambda: None)).ask(
         Question(line="again: ")
@@ -58,7 +58,7 @@ async def test_a_question_put_again_has_nothing_above_it() -> None:
 
 
 @pytest.mark.parametrize("answer", ["y", asyncio.CancelledError()])
-async def test_what_happens_while_a_question_is_open_is_shown_afterwards(answer: Any) -> None:
+async def test_events_during_an_open_question_are_shown_afterwards(answer: Any) -> None:
     kept = KeptScreen()
     screen = HeldScreen(kept)
     event = Event(session_id="s", seq=1, type="agent_start", at_us=1, agent="clerk")
@@ -114,7 +114,7 @@ def _asking_chat(diary: Diary, reader: GivenInputs) -> LocalChat:
     return chat
 
 
-async def test_what_happened_before_a_question_is_shown_before_it() -> None:
+async def test_events_before_a_question_are_shown_before_it() -> None:
     diary = Diary()
     reader = Answering("y", lambda: diary.lines.append("answered"))
     await talk(_asking_chat(diary, reader), "pay")

@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
-async def test_nothing_is_said_when_nothing_changed(folder: Folder) -> None:
+async def test_unchanged_files_are_not_reported(folder: Folder) -> None:
     roster = folder.roster()
     project = roster.project
     assert await roster.ready() == []
@@ -63,7 +63,7 @@ async def test_nothing_is_said_when_nothing_changed(folder: Folder) -> None:
     await roster.close()
 
 
-async def test_a_changed_a_new_and_a_removed_file_are_told(folder: Folder) -> None:
+async def test_changed_new_and_removed_files_are_reported(folder: Folder) -> None:
     roster = folder.roster()
     folder.write("clerk", about="Does it differently.")
     folder.write("cashier")
@@ -74,7 +74,9 @@ async def test_a_changed_a_new_and_a_removed_file_are_told(folder: Folder) -> No
     await roster.close()
 
 
-async def test_a_bad_file_is_reported_once_and_the_last_good_one_stays(folder: Folder) -> None:
+async def test_an_invalid_file_is_reported_once_and_the_last_valid_version_stays(
+    folder: Folder,
+) -> None:
     roster = folder.roster()
     folder.path("clerk").write_text("---\nname: clerk\nnonsense: 1\n---\n")
     (told,) = await roster.ready()
@@ -88,7 +90,7 @@ async def test_a_bad_file_is_reported_once_and_the_last_good_one_stays(folder: F
     await roster.close()
 
 
-async def test_other_files_are_reloaded_beside_a_bad_one(folder: Folder) -> None:
+async def test_other_files_are_reloaded_despite_an_invalid_one(folder: Folder) -> None:
     roster = folder.roster()
     folder.path("clerk").write_text("---\nname: [\n---\n")
     folder.write("door", about="Another door.")
@@ -99,7 +101,7 @@ async def test_other_files_are_reloaded_beside_a_bad_one(folder: Folder) -> None
     await roster.close()
 
 
-async def test_an_agent_that_cannot_be_made_any_more_stays_as_it_was(folder: Folder) -> None:
+async def test_an_agent_that_fails_to_reload_stays_unchanged(folder: Folder) -> None:
     roster = folder.roster()
     folder.write("clerk", about="New.", more="tools:\n  allow: [no_such_module:tool]\n")
     told = await roster.ready()
@@ -109,7 +111,7 @@ async def test_an_agent_that_cannot_be_made_any_more_stays_as_it_was(folder: Fol
     await roster.close()
 
 
-async def test_a_reload_that_fails_changes_nothing(folder: Folder) -> None:
+async def test_a_failed_reload_changes_nothing(folder: Folder) -> None:
     roster = folder.roster()
     project = roster.project
 
@@ -122,7 +124,7 @@ async def test_a_reload_that_fails_changes_nothing(folder: Folder) -> None:
     await roster.close()
 
 
-async def test_what_a_project_has_to_say_is_said_once() -> None:
+async def test_project_notes_are_shown_once() -> None:
     project = project_of(Agent("clerk", model=ScriptedModel([])))
     project.notes.append("a server cannot be reached")
     roster = Roster(project, load=lambda: project)
@@ -131,7 +133,7 @@ async def test_what_a_project_has_to_say_is_said_once() -> None:
     await roster.close()
 
 
-async def test_connecting_that_is_stopped_begins_anew_the_next_time() -> None:
+async def test_a_cancelled_connection_is_started_again_the_next_time() -> None:
     class Stuck(Project):
         left = 0
 

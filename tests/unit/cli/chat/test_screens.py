@@ -101,11 +101,11 @@ async def _result() -> RunResult:
         (_event("agent_start"), None),
     ],
 )
-def test_an_event_has_the_line_that_people_read(event: Event, line: str | None) -> None:
+def test_an_event_has_a_line_for_people(event: Event, line: str | None) -> None:
     assert event_line(event) == line
 
 
-def test_times_are_short() -> None:
+def test_durations_are_short() -> None:
     assert [duration(n) for n in (0, 1500, 999_000, 1_500_000)] == [
         "0 ms",
         "2 ms",
@@ -114,7 +114,7 @@ def test_times_are_short() -> None:
     ]
 
 
-def test_only_what_agents_say_to_people_is_said() -> None:
+def test_only_messages_of_agents_to_people_are_shown() -> None:
     assert said_by_agent(_event("message", items=(user_message("hi"),))) == ""
     two = _event("llm_call", items=(assistant_message("a"), assistant_message("b")))
     assert said_by_agent(two) == "a\n\nb"
@@ -139,16 +139,16 @@ def test_only_what_agents_say_to_people_is_said() -> None:
         ),
     ],
 )  # fmt: skip
-def test_an_event_has_the_object_that_programs_read(event: Event, record: Any) -> None:
+def test_an_event_has_an_object_for_programs(event: Event, record: Any) -> None:
     assert event_record(event) == {**record, "session_id": "s", "seq": 7}
 
 
-def test_events_that_only_the_store_cares_about_have_no_object() -> None:
+def test_events_without_news_have_no_object() -> None:
     assert event_record(_event("message", items=(user_message("hi"),))) is None
     assert event_record(_event("agent_complete")) is None
 
 
-def test_what_undoes_what_is_not_told_but_the_error_is() -> None:
+def test_internal_references_of_a_rollback_are_not_shown() -> None:
     event = _event(
         "handoff", details={"from": "a", "status": "rolled_back", "undoes": [1, 2]}, error="no line"
     )
@@ -177,7 +177,7 @@ async def test_the_json_screen_prints_one_object_per_line(
     assert lines[4]["output"] == "fine"
 
 
-async def test_the_plain_screen_prints_answers_and_tells_the_rest_beside(
+async def test_the_plain_screen_prints_answers_and_puts_notes_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     screen = PlainScreen(stream=False)
@@ -198,7 +198,7 @@ async def test_the_plain_screen_prints_answers_and_tells_the_rest_beside(
     ]
 
 
-def test_the_plain_screen_can_show_pieces_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plain_screen_can_stream_deltas(capsys: pytest.CaptureFixture[str]) -> None:
     screen = PlainScreen(stream=True)
     screen.show(_delta("thinking", kind="reasoning"))
     for piece in ("hel", "lo"):
@@ -255,7 +255,7 @@ class Drawn:
         return [line.rstrip() for line in self.file.getvalue().splitlines()]
 
 
-async def test_the_terminal_shows_a_line_at_each_route_handoff_and_tool() -> None:
+async def test_the_terminal_shows_a_line_for_each_route_handoff_and_tool() -> None:
     drawn = Drawn()
     for shown in (ROUTE, HANDOFF, _event("agent_start"), TOOL, _said("**fine**")):
         drawn.screen.show(shown)
@@ -269,7 +269,7 @@ async def test_the_terminal_shows_a_line_at_each_route_handoff_and_tool() -> Non
     ]
 
 
-async def test_an_answer_that_was_streamed_is_not_printed_again() -> None:
+async def test_a_streamed_answer_is_not_printed_again() -> None:
     drawn = Drawn()
     drawn.screen.show(_event("agent_start"))
     for piece in ("fi", "", "ne"):
@@ -280,7 +280,7 @@ async def test_an_answer_that_was_streamed_is_not_printed_again() -> None:
     assert drawn.cancelled == 1
 
 
-def test_the_growing_answer_is_drawn_when_the_timer_goes_off() -> None:
+def test_a_growing_answer_is_drawn_by_the_timer() -> None:
     drawn = Drawn()
     drawn.screen.show(_event("agent_start"))
     drawn.screen.show(_delta("half"))
@@ -303,7 +303,7 @@ def test_two_messages_of_one_answer_are_two_paragraphs() -> None:
     assert drawn.lines == ["one", "", "two"]
 
 
-def test_an_answer_that_was_not_kept_is_marked_and_the_kept_one_shown() -> None:
+def test_a_discarded_answer_is_marked_and_the_final_one_shown() -> None:
     drawn = Drawn()
     drawn.screen.show(_delta("half an ans"))
     drawn.screen.show(_said("another"))
@@ -326,7 +326,7 @@ def test_reasoning_and_arguments_are_not_shown() -> None:
     assert drawn.file.getvalue() == ""
 
 
-def test_notes_errors_and_replies_are_text_and_nothing_else() -> None:
+def test_notes_errors_and_replies_are_printed_as_plain_text() -> None:
     drawn = Drawn()
     drawn.screen.note("[red]\x1b[31m")
     drawn.screen.error("x.y", "[bold]broke")
@@ -338,7 +338,7 @@ def test_notes_errors_and_replies_are_text_and_nothing_else() -> None:
         assert part in text
 
 
-def test_a_quotation_is_wrapped_and_every_row_of_it_is_marked() -> None:
+def test_a_wrapped_quotation_is_marked_on_every_row() -> None:
     drawn = Drawn()
     text = f"{'word ' * 30}\n{'x' * 130}\n{'中' * 60}\n\n[red]end\x1b[2J"
     drawn.screen.reply(CommandReply(type="question", shapes=(Quoted(text=text),)))
@@ -350,7 +350,7 @@ def test_a_quotation_is_wrapped_and_every_row_of_it_is_marked() -> None:
     assert drawn.lines[-2:] == ["  |", "  | [red]end\\x1b[2J"]
 
 
-async def test_the_event_loop_keeps_the_time_where_nobody_else_does() -> None:
+async def test_the_event_loop_drives_the_drawing_timer() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, _environ={})
     screen = RichScreen(console)

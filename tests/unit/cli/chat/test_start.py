@@ -42,7 +42,7 @@ class Teletype(io.StringIO):
         (Teletype(), Teletype(), "xterm", True, "json"),
     ],
 )
-def test_the_streams_say_how_a_chat_is_held(
+def test_the_standard_streams_decide_the_kind_of_chat(
     monkeypatch: pytest.MonkeyPatch,
     stdin: Any,
     stdout: Any,
@@ -68,12 +68,12 @@ def test_the_streams_say_how_a_chat_is_held(
         {"resume": True},
     ],
 )
-async def test_options_that_make_no_sense_are_refused(options: Any) -> None:
+async def test_contradictory_options_are_refused(options: Any) -> None:
     with pytest.raises(UsageError):
         await chat(flags=ChatFlags(**options))
 
 
-async def test_the_newest_of_no_sessions_is_refused(
+async def test_continuing_the_newest_session_without_sessions_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -82,7 +82,7 @@ async def test_the_newest_of_no_sessions_is_refused(
         await open_chat(ChatFlags(newest=True, as_json=True), store="memory:")
 
 
-def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> None:
+def test_slow_modules_are_loaded_after_the_prompt() -> None:
     script = (
         "import sys\n"
         "import ekiden.cli.chat.start\n"
@@ -97,7 +97,7 @@ def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> N
     assert done.stdout == "[]\n"
 
 
-def test_before_there_is_a_chat_the_prompt_says_so() -> None:
+def test_the_prompt_shows_a_placeholder_before_the_chat_is_ready() -> None:
     beginning = Beginning()
     assert beginning.status().agent == "…"
     assert beginning.sources() is None
@@ -121,7 +121,7 @@ async def _ended_by(number: int, *, stops_turns: bool) -> tuple[Interrupts, bool
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_to_end_cancels_the_chat(number: int) -> None:
+async def test_a_termination_signal_cancels_the_chat(number: int) -> None:
     interrupts, cancelled = await _ended_by(number, stops_turns=True)
     assert cancelled
     assert interrupts.ended_by == number
@@ -139,7 +139,7 @@ async def test_ctrl_c_at_a_prompt_does_not_end_the_chat() -> None:
     assert interrupts.ended_by is None
 
 
-async def test_ctrl_c_at_a_prompt_is_told_to_whoever_wants_to_know() -> None:
+async def test_ctrl_c_at_a_prompt_calls_the_idle_handler() -> None:
     interrupts = Interrupts(stops_turns=True)
     told = asyncio.Event()
     interrupts.when_idle = told.set
@@ -158,12 +158,12 @@ async def test_ctrl_c_during_a_turn_cancels_the_turn_only() -> None:
     interrupts.stop_turn()
 
 
-def test_without_a_terminal_there_are_no_keys_to_quieten(tmp_path: Path) -> None:
+def test_without_a_terminal_key_echo_is_not_changed(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file, quiet_keys(file.fileno()):
         pass
 
 
-def test_keys_are_quiet_only_in_between() -> None:
+def test_key_echo_is_off_only_between_prompts() -> None:
     termios = pytest.importorskip("termios")
     leader, follower = os.openpty()
     try:
@@ -178,7 +178,7 @@ def test_keys_are_quiet_only_in_between() -> None:
         os.close(leader)
 
 
-def test_a_terminal_that_is_gone_is_left_alone() -> None:
+def test_a_closed_terminal_is_ignored() -> None:
     pytest.importorskip("termios")
     leader, follower = os.openpty()
     with quiet_keys(follower):
@@ -190,7 +190,7 @@ def test_a_terminal_that_is_gone_is_left_alone() -> None:
     ("routed", "strategy", "prepared"),
     [(True, "hybrid", 1), (True, "semantic", 1), (True, "rule", 0), (False, "hybrid", 0)],
 )
-async def test_what_the_router_needs_first_is_prepared_while_the_person_types(
+async def test_the_router_is_prepared_while_the_user_types(
     monkeypatch: pytest.MonkeyPatch, routed: bool, strategy: str, prepared: int
 ) -> None:
     calls: list[Router] = []

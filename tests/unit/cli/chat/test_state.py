@@ -34,7 +34,7 @@ def clerk(**more: Any) -> Agent[Any]:
     return Agent("clerk", model=model, tools=[keep], **more)
 
 
-async def test_the_state_is_shown_as_it_is_and_as_it_was() -> None:
+async def test_current_and_earlier_state_are_shown() -> None:
     chat = chat_of(clerk())
     await talk(chat, "my colour is 赤", "/state", "/state at 1", "/state 1")
     text = screen_of(chat).text
@@ -48,7 +48,7 @@ async def test_the_state_is_shown_as_it_is_and_as_it_was() -> None:
     assert then["seq"] == 1
 
 
-async def test_variables_of_the_user_and_the_app_are_shown_beside() -> None:
+async def test_user_and_app_variables_are_shown_with_the_state() -> None:
     chat = chat_of(clerk())
     chat.session.user_id = "ada"
     chat.config = type(chat.config)(app="shop")
@@ -61,7 +61,7 @@ async def test_variables_of_the_user_and_the_app_are_shown_beside() -> None:
     assert "secret" not in screen_of(chat).text
 
 
-async def test_before_anything_was_said_there_is_no_state_and_no_cost() -> None:
+async def test_before_the_first_message_there_is_no_state_and_no_cost() -> None:
     chat = chat_of(clerk())
     await talk(chat, "/state", "/cost", "/state at noon", "/state at ٣")
     assert "no state" in str(screen_of(chat).errors)
@@ -69,7 +69,7 @@ async def test_before_anything_was_said_there_is_no_state_and_no_cost() -> None:
     assert str(screen_of(chat).errors).count("give the event") == 2
 
 
-async def test_the_cost_is_shown_with_what_nobody_knows() -> None:
+async def test_unknown_prices_are_named_with_the_cost() -> None:
     chat = chat_of(clerk())
     await talk(chat, "hello", "/cost")
     [reply] = [reply for reply in screen_of(chat).replies if reply.type == "cost"]
@@ -109,7 +109,7 @@ async def test_a_chat_for_a_user_reaches_only_that_users_sessions() -> None:
     assert "ZEBRA" not in screen_of(chat).text
 
 
-async def test_a_chat_for_nobody_reaches_all_sessions() -> None:
+async def test_a_chat_without_a_user_reaches_all_sessions() -> None:
     store = MemoryStore()
     await talk(chat_for("ada", store, session="hers"), "my secret is ZEBRA")
     chat = chat_for(None, store, session="s")

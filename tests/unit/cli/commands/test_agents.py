@@ -26,7 +26,7 @@ triggers: {keywords: [报销, 工资], priority: 100}
 """
 
 
-def test_the_list_has_what_people_look_for(desk: Desk) -> None:
+def test_the_agent_list_shows_models_tools_and_files(desk: Desk) -> None:
     listed = desk("agents", "list")
     assert (listed.code, listed.err) == (0, "")
     lines = listed.out.splitlines()
@@ -152,7 +152,7 @@ only tools of both)
 """
 
 
-def test_the_terms_of_each_handoff_are_shown_where_they_are_not_the_usual_ones(
+def test_unusual_options_of_each_handoff_are_shown(
     desk: Desk,
 ) -> None:
     desk.agent("extra", TERMS)
@@ -186,7 +186,7 @@ def test_the_terms_of_each_handoff_are_shown_where_they_are_not_the_usual_ones(
     assert "kind: person" in desk("agents", "show", "person:support").out
 
 
-def test_whether_an_agent_takes_handoffs_is_shown(bare: Desk) -> None:
+def test_the_availability_of_an_agent_for_handoffs_is_shown(bare: Desk) -> None:
     (bare.folder / "shy_desk.py").write_text(
         "from ekiden import Agent, Team\n"
         "from ekiden.testing import ScriptedRunner\n"
@@ -210,7 +210,7 @@ def test_whether_an_agent_takes_handoffs_is_shown(bare: Desk) -> None:
     assert "takes:" not in shown["elsewhere"]
 
 
-def test_what_only_files_can_say_is_shown_too(desk: Desk) -> None:
+def test_settings_that_only_files_can_have_are_shown(desk: Desk) -> None:
     desk.agent(
         "full",
         """---
@@ -255,7 +255,7 @@ You do everything.
     assert "orders (transfer_to_orders, while 1 > 0)" in shown
 
 
-def test_an_unknown_agent_is_named_with_the_one_that_was_meant(desk: Desk) -> None:
+def test_an_unknown_agent_is_refused_with_the_nearest_name(desk: Desk) -> None:
     for command in (["agents", "show", "biling"], ["run", "@biling hello"]):
         refused = desk(*command, "--json")
         assert (refused.code, refused.error["code"]) == (5, "agent.unknown")
@@ -285,14 +285,14 @@ def test_every_fault_of_every_file_is_listed(desk: Desk) -> None:
     }
 
 
-def test_a_handoff_to_nobody_is_found(desk: Desk) -> None:
+def test_a_handoff_to_an_unknown_agent_is_found(desk: Desk) -> None:
     desk.agent("extra", "---\nname: extra\nhandoffs: [{to: biling}]\n---\nText.\n")
     listed = desk("agents", "validate")
     assert listed.code == 2
     assert "did you mean 'billing'?" in listed.out
 
 
-def test_some_files_only(desk: Desk) -> None:
+def test_selected_files_can_be_validated(desk: Desk) -> None:
     bad = desk.agent("broken", BAD)
     good = bad.with_name("billing.md")
     assert desk("agents", "validate", str(good)).code == 0
@@ -306,7 +306,7 @@ def test_some_files_only(desk: Desk) -> None:
     assert (missing.code, missing.error["code"]) == (2, "cli.usage")
 
 
-def test_warnings_fail_only_if_that_is_asked_for(desk: Desk) -> None:
+def test_warnings_fail_only_in_strict_mode(desk: Desk) -> None:
     desk.agent("silent", "---\nname: silent\ndescription: Says nothing.\n---\n")
     listed = desk("agents", "validate")
     assert listed.code == 0
@@ -314,7 +314,7 @@ def test_warnings_fail_only_if_that_is_asked_for(desk: Desk) -> None:
     assert desk("agents", "validate", "--strict").code == 2
 
 
-def test_a_bad_file_stops_everything_unless_one_goes_on(desk: Desk) -> None:
+def test_an_invalid_file_fails_a_command_unless_it_is_skipped(desk: Desk) -> None:
     desk.agent("broken", BAD)
     for command in (["agents", "list"], ["route", "refund"], ["run", "@billing hello"]):
         stopped = desk(*command)
@@ -329,7 +329,7 @@ def test_a_bad_file_stops_everything_unless_one_goes_on(desk: Desk) -> None:
     assert json.loads(told.err.splitlines()[0])["problem"]["line"] == 3
 
 
-def test_a_project_of_bad_files_only_is_refused(desk: Desk) -> None:
+def test_a_project_of_only_invalid_files_is_refused(desk: Desk) -> None:
     for path in (desk.folder / ".ekiden" / "agents").iterdir():
         path.write_text("no front matter")
     assert desk("agents", "list", "--keep-going").code == 2
@@ -359,7 +359,7 @@ def test_ps_counts_the_sessions_of_each_agent(desk: Desk) -> None:
     assert "orders (not in the team)" in desk("agents", "ps").out
 
 
-def test_ps_shows_the_router_as_such(desk: Desk) -> None:
+def test_ps_marks_the_router(desk: Desk) -> None:
     desk.settings('{"model": "demo:offline", "agents": {"routing": {"strategy": "rule"}}}')
     assert desk("run", "zzz").code == 5
     (router,) = [each for each in desk("agents", "ps", "--json").json if each["router"]]
@@ -377,7 +377,7 @@ Text.
 """
 
 
-def test_looking_at_a_project_runs_nothing_of_it(desk: Desk) -> None:
+def test_inspecting_a_project_runs_none_of_its_code(desk: Desk) -> None:
     ran = desk.folder / "ran"
     desk.agent("evil", EVIL)
     (desk.folder / "evil_tools.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit\n")
@@ -400,7 +400,7 @@ def test_looking_at_a_project_runs_nothing_of_it(desk: Desk) -> None:
     assert desk("route", "--strategy", "rule", "--json", "loot").json["agent"] == "evil"
 
 
-def test_functions_are_looked_up_on_demand_only(desk: Desk) -> None:
+def test_functions_are_looked_up_only_on_request(desk: Desk) -> None:
     desk.agent("evil", EVIL)
     validated = desk("agents", "validate")
     assert validated.code == 0
@@ -414,13 +414,13 @@ def test_functions_are_looked_up_on_demand_only(desk: Desk) -> None:
     assert desk("agents", "validate", "draft.md", "--imports", "--json").json["not_looked_up"] == 1
 
 
-def test_to_validate_imports_no_team(desk: Desk) -> None:
+def test_validating_does_not_import_the_team(desk: Desk) -> None:
     desk.settings('{"team": "no_such_module:team"}')
     assert desk("agents", "validate").out == "4 files, 0 problems\n"
     assert desk("agents", "validate", "--imports").code == 0
 
 
-def test_the_demo_team_does_not_open_the_folder_to_imports(
+def test_the_demo_team_does_not_add_the_folder_to_the_import_path(
     bare: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
@@ -429,7 +429,7 @@ def test_the_demo_team_does_not_open_the_folder_to_imports(
     assert str(bare.folder) not in sys.path
 
 
-def test_a_team_in_python_is_listed_too(bare: Desk) -> None:
+def test_a_team_in_python_is_listed(bare: Desk) -> None:
     (bare.folder / "front_desk.py").write_text(
         "from ekiden import Agent\n"
         "async def answer(ctx):\n    return 'hi'\n"
@@ -444,7 +444,7 @@ def test_a_team_in_python_is_listed_too(bare: Desk) -> None:
     assert bare("run", "@clerk hello", "--team", "front_desk:team").out == "hi\n"
 
 
-def test_files_are_validated_also_where_the_team_is_another(desk: Desk) -> None:
+def test_files_are_validated_even_if_the_team_is_in_python(desk: Desk) -> None:
     desk.settings('{"team": "ekiden.project.demo:team"}')
     desk.agent("broken", BAD)
     assert desk("agents", "validate").out.endswith("5 files, 2 problems\n")
@@ -462,7 +462,7 @@ def test_an_empty_folder_has_nothing_to_validate(bare: Desk) -> None:
     assert "`ekiden init`" in listed.err
 
 
-def test_whom_an_agent_may_ask_and_tell_is_shown(desk: Desk) -> None:
+def test_agents_and_people_an_agent_may_ask_are_shown(desk: Desk) -> None:
     keys = "can_ask: [billing, orders]\ncan_tell: [technical]\ncan_ask_people: true"
     desk.agent("lead", f"---\nname: lead\n{keys}\n---\nText.\n")
     shown = desk("agents", "show", "lead")
@@ -473,7 +473,7 @@ def test_whom_an_agent_may_ask_and_tell_is_shown(desk: Desk) -> None:
     assert {each["name"]: each["can_ask_people"] for each in listed}["lead"] == ["operator"]
 
 
-def test_somebody_who_cannot_be_asked_is_told_with_file_and_line(desk: Desk) -> None:
+def test_an_invalid_can_ask_entry_is_reported_with_file_and_line(desk: Desk) -> None:
     desk.agent("lead", "---\nname: lead\ncan_ask: [billling, lead]\n---\nText.\n")
     ran = desk("agents", "validate")
     assert ran.code == 2
@@ -483,9 +483,7 @@ def test_somebody_who_cannot_be_asked_is_told_with_file_and_line(desk: Desk) -> 
     assert f"{place}21: error[agent.peer_is_itself]: 'lead' would ask itself" in ran.out
 
 
-def test_a_project_without_a_model_is_told_how_to_set_one(
-    bare: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_without_a_model_gets_advice(bare: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EKIDEN_MODEL", raising=False)
     (bare.folder / ".ekiden" / "agents").mkdir(parents=True)
     bare.agent("accounting", CHINESE)

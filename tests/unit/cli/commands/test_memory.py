@@ -38,7 +38,7 @@ def anna(bare: Desk) -> Desk:
     return bare
 
 
-def test_what_is_remembered_is_listed_shown_searched_and_forgotten(anna: Desk) -> None:
+def test_memories_are_listed_shown_searched_and_deleted(anna: Desk) -> None:
     listed = anna("memory", "list", "--user", "anna")
     assert listed.out.splitlines()[0].split() == ["key", "stored", "by", "content"]
     assert "She likes blue." in listed.out
@@ -64,7 +64,7 @@ def test_what_is_remembered_is_listed_shown_searched_and_forgotten(anna: Desk) -
     assert (gone.code, gone.error["code"]) == (5, "memory.not_found")
 
 
-def test_pages_go_on_where_the_last_one_ended(anna: Desk) -> None:
+def test_pages_continue_with_the_cursor(anna: Desk) -> None:
     first = anna("memory", "list", "--user", "anna", "--limit", "1")
     assert first.err == "more: --cursor colour\n"
     rest = anna("memory", "list", "--user", "anna", "--after", "colour", "--json")
@@ -76,7 +76,9 @@ def test_pages_go_on_where_the_last_one_ended(anna: Desk) -> None:
 @pytest.mark.parametrize(
     "other", [["--user", "bob"], ["--shared"], ["--user", "anna", "--app", "x"]]
 )
-def test_no_command_shows_or_changes_what_is_another_s(anna: Desk, other: list[str]) -> None:
+def test_commands_cannot_read_or_change_memories_of_other_users(
+    anna: Desk, other: list[str]
+) -> None:
     assert anna("memory", "list", *other).out == "there are no memories\n"
     assert anna("memory", "show", "colour", *other).code == 5
     assert anna("memory", "search", "blue", *other, "--json").json == []
@@ -86,7 +88,9 @@ def test_no_command_shows_or_changes_what_is_another_s(anna: Desk, other: list[s
     assert len(anna("memory", "list", "--user", "anna", "--json").json) == 2
 
 
-def test_whose_memory_it_is_must_be_said(bare: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_command_must_name_the_user_or_be_shared(
+    bare: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = bare("memory", "store", "x", "--json")
     assert (refused.code, refused.error["code"]) == (2, "cli.usage")
     assert "--user" in refused.err
@@ -100,7 +104,7 @@ def test_whose_memory_it_is_must_be_said(bare: Desk, monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_all_is_forgotten_only_after_a_yes(anna: Desk) -> None:
+def test_clearing_memories_needs_confirmation(anna: Desk) -> None:
     refused = anna("memory", "clear", "--user", "anna")
     assert refused.code == 2
     assert "2 memories" in refused.err
@@ -108,7 +112,7 @@ def test_all_is_forgotten_only_after_a_yes(anna: Desk) -> None:
     assert anna("memory", "list", "--user", "anna", "--json").json == []
 
 
-def test_everything_is_written_to_a_new_file(anna: Desk) -> None:
+def test_memories_are_exported_to_a_new_file(anna: Desk) -> None:
     assert len(lines(anna("memory", "export", "--user", "anna").out)) == 2
     written = anna("memory", "export", "--user", "anna", "-o", "out.jsonl")
     assert written.err == "wrote 2 memories to out.jsonl\n"
@@ -131,12 +135,12 @@ def test_everything_is_written_to_a_new_file(anna: Desk) -> None:
         (["search", "x", "--threshold", "2"], "cli.usage"),
     ],
 )
-def test_what_cannot_be_is_refused(anna: Desk, arguments: list[str], code: str) -> None:
+def test_invalid_memory_arguments_are_refused(anna: Desk, arguments: list[str], code: str) -> None:
     refused = anna("memory", *arguments, "--user", "anna", "--json")
     assert (refused.code, refused.error["code"]) == (2, code)
 
 
-def test_meanings_are_searched_with_the_embedder_of_the_settings(anna: Desk) -> None:
+def test_search_by_meaning_uses_the_configured_embedder(anna: Desk) -> None:
     (anna.folder / ".ekiden").mkdir(exist_ok=True)
     anna.settings('{"memory": {"embedding_model": "hashing", "dimension": 64, "top_k": 1}}')
     asked = ("memory", "search", "bluish", "--meaning", "--user", "anna")
@@ -146,7 +150,7 @@ def test_meanings_are_searched_with_the_embedder_of_the_settings(anna: Desk) -> 
     assert anna("memory", "search", "blue", "--meaning", "--user", "anna").code == 2
 
 
-def test_what_waits_for_a_back_end_is_sent(bare: Desk) -> None:
+def test_pending_memories_are_sent_to_the_back_end(bare: Desk) -> None:
     shelf = Shelf()
 
     def made(options: object) -> MemoryBackend:
@@ -179,7 +183,7 @@ def test_what_waits_for_a_back_end_is_sent(bare: Desk) -> None:
     assert "shelf" in bare("memory", "sync").out
 
 
-def test_what_a_program_that_names_no_app_remembers_is_reached(bare: Desk) -> None:
+def test_memories_of_a_program_without_an_app_name_are_found(bare: Desk) -> None:
     (bare.folder / ".ekiden").mkdir()
 
     async def remembered() -> None:
@@ -195,7 +199,7 @@ def test_what_a_program_that_names_no_app_remembers_is_reached(bare: Desk) -> No
     assert bare("memory", "clear", "--user", "anna", "--yes").code == 0
 
 
-def test_a_back_end_that_nobody_knows_keeps_no_others_from_being_sent(bare: Desk) -> None:
+def test_an_unknown_back_end_does_not_prevent_sending_to_the_others(bare: Desk) -> None:
     shelf = Shelf()
 
     def made(options: Any) -> MemoryBackend:
@@ -219,11 +223,11 @@ def test_a_back_end_that_nobody_knows_keeps_no_others_from_being_sent(bare: Desk
     assert kept == {"backend": "shelf", "delivered": 1, "waiting": 0, "problem": None}
 
 
-def test_without_back_ends_nothing_is_sent(anna: Desk) -> None:
+def test_without_back_ends_sync_sends_nothing(anna: Desk) -> None:
     assert anna("memory", "sync").out == "no back end holds copies of these memories\n"
 
 
-def test_a_session_is_the_user_s_who_begins_it(desk: Desk) -> None:
+def test_a_session_belongs_to_the_user_who_started_it(desk: Desk) -> None:
     assert desk("run", "@billing hello", "--session", "s", "--user", "anna").code == 0
     assert desk("session", "list", "--user", "anna", "--json").json[0]["user_id"] == "anna"
     refused = desk("run", "more", "--session", "s", "--user", "bob", "--json")
@@ -233,7 +237,7 @@ def test_a_session_is_the_user_s_who_begins_it(desk: Desk) -> None:
     assert desk("chat", "--session", "s", "--user", "bob", input=b"hi\n").code == 2
 
 
-def test_what_an_agent_remembers_is_shown_of_it(desk: Desk) -> None:
+def test_the_memory_settings_of_an_agent_are_shown(desk: Desk) -> None:
     desk.agent(
         "keeper",
         "---\nname: keeper\nmemory: {enabled: true, type: vector, scope: app, threshold: 0.4}\n"

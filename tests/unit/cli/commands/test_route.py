@@ -40,12 +40,12 @@ def test_people_see_the_line_what_matched_and_every_score(desk: Desk) -> None:
     assert any(line.startswith("agent ") and "matched" in line for line in lines)
 
 
-def test_nothing_is_stored(desk: Desk) -> None:
+def test_routing_stores_nothing(desk: Desk) -> None:
     desk("route", "Where is my order?")
     assert not (desk.folder / ".ekiden" / "ekiden.db").exists()
 
 
-def test_no_match_says_why_and_what_would_happen(desk: Desk) -> None:
+def test_no_match_prints_the_reason_and_the_consequence(desk: Desk) -> None:
     routed = desk("route", "--strategy", "rule", "Explain quantum chromodynamics")
     assert routed.code == 0
     assert routed.out.startswith("no match: ")
@@ -62,7 +62,7 @@ def test_no_match_says_why_and_what_would_happen(desk: Desk) -> None:
         ('"enabled": false', "routing is switched off"),
     ],
 )
-def test_the_fallback_is_told(desk: Desk, routing: str, told: str) -> None:
+def test_the_fallback_is_printed(desk: Desk, routing: str, told: str) -> None:
     desk.settings(f'{{"agents": {{"routing": {{"strategy": "rule", {routing}}}}}}}')
     assert told in desk("route", "Explain quantum chromodynamics").out
 
@@ -80,7 +80,7 @@ def test_the_strategy_can_be_given(desk: Desk, arguments: list[str]) -> None:
     assert (routed["agent"], routed["strategy"], routed["method"]) == ("billing", "rule", "rule")
 
 
-def test_a_name_in_the_text_is_understood(desk: Desk) -> None:
+def test_an_agent_name_in_the_text_is_understood(desk: Desk) -> None:
     routed = desk("route", "--json", "@orders I want a refund").json
     assert (routed["agent"], routed["method"], routed["confidence"]) == ("orders", "named", 100)
     unknown = desk("route", "--json", "@biling I want a refund")
@@ -104,7 +104,7 @@ def test_the_text_can_come_from_standard_input(desk: Desk) -> None:
         (["I", "want", "a", "refund"], b"", "put it in quotes, as 'I want a refund'"),
     ],
 )
-def test_what_is_no_request_is_refused(
+def test_an_invalid_request_is_refused(
     desk: Desk, arguments: list[str], input: bytes, told: str
 ) -> None:
     refused = desk("route", *arguments, input=input)
@@ -112,7 +112,7 @@ def test_what_is_no_request_is_refused(
     assert told in refused.err
 
 
-def test_without_a_project_the_demo_team_is_asked(bare: Desk) -> None:
+def test_without_a_project_the_demo_team_is_used(bare: Desk) -> None:
     routed = bare("route", "Hello")
     assert routed.code == 0
     assert "`ekiden init`" in routed.err

@@ -8,19 +8,21 @@ from tests.unit.cli.commands.conftest import Desk
 
 
 @pytest.mark.parametrize("text", ["@billing", "@auto   "])
-def test_a_name_alone_is_no_request(desk: Desk, text: str) -> None:
+def test_a_name_without_text_is_refused(desk: Desk, text: str) -> None:
     refused = desk("run", text)
     assert refused.code == 2
     assert "there is no text after @" in refused.err
 
 
-def test_several_words_are_explained(desk: Desk) -> None:
+def test_several_words_without_quotes_are_refused_with_advice(desk: Desk) -> None:
     refused = desk("run", "@billing", "why", "so", "much?")
     assert refused.code == 2
     assert "put it in quotes, as '@billing why so much?'" in refused.err
 
 
-def test_a_tool_that_asks_is_refused_without_a_terminal_unless_allowed(desk: Desk) -> None:
+def test_a_tool_that_needs_approval_is_refused_without_a_terminal_unless_allowed(
+    desk: Desk,
+) -> None:
     (desk.folder / "notes.txt").write_text("the secret is 42")
     desk.agent("reader", "---\nname: reader\ntools: {allow: [read_file]}\n---\nYou read files.\n")
     refused = desk("run", "@reader what is in notes.txt ?")
@@ -32,7 +34,7 @@ def test_a_tool_that_asks_is_refused_without_a_terminal_unless_allowed(desk: Des
     assert "the secret is 42" in desk("run", "--allow", "*", "@reader read notes.txt now").out
 
 
-def test_the_settings_name_the_store(desk: Desk) -> None:
+def test_the_settings_choose_the_store(desk: Desk) -> None:
     desk.settings('{"model": "demo:offline", "store": "desk.db"}')
     assert desk("run", "--session", "s1", "@billing hello").code == 0
     assert (desk.folder / "desk.db").exists()
@@ -49,7 +51,7 @@ def test_a_session_of_the_project_can_be_resumed(desk: Desk) -> None:
     assert resumed.json["agent"] == "orders"
 
 
-def test_a_server_that_is_not_there_is_told_and_holds_up_nobody(desk: Desk) -> None:
+def test_an_unavailable_mcp_server_is_reported_without_blocking(desk: Desk) -> None:
     desk.settings(
         '{"model": "demo:offline", "mcpServers": {"gone": {"command": "no-such-program-here"}}}'
     )
@@ -62,7 +64,7 @@ def test_a_server_that_is_not_there_is_told_and_holds_up_nobody(desk: Desk) -> N
     assert '"note":' in told.err
 
 
-def test_agents_that_get_no_requests_are_no_team(bare: Desk) -> None:
+def test_agents_that_receive_no_requests_are_not_a_team(bare: Desk) -> None:
     (bare.folder / ".ekiden" / "agents").mkdir(parents=True)
     bare.agent("clerk", "---\nname: clerk\nscope: system\n---\nText.\n")
     refused = bare("run", "hello")
@@ -91,7 +93,7 @@ def asking(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return desk
 
 
-def test_a_session_that_waits_is_answered_and_resumed(asking: Desk) -> None:
+def test_a_waiting_session_is_answered_and_resumed(asking: Desk) -> None:
     ran = asking("run", "--session", "s1", "--json", "an offer")
     assert (ran.code, ran.json["outcome"]) == (4, "waiting")
     [question] = ran.json["waiting_for"]
@@ -103,7 +105,7 @@ def test_a_session_that_waits_is_answered_and_resumed(asking: Desk) -> None:
     assert (done.code, done.out) == (0, "yes, says mira\n")
 
 
-def test_the_settings_name_who_is_asked_and_who_next(asking: Desk) -> None:
+def test_the_settings_choose_the_role_and_the_escalation(asking: Desk) -> None:
     steps = '[{"role": "社長", "after_s": 600}]'
     asking.settings(
         f'{{"model": "demo:offline", "inbox": {{"role": "店長", "escalation": {steps}}}}}'
@@ -114,7 +116,7 @@ def test_the_settings_name_who_is_asked_and_who_next(asking: Desk) -> None:
     assert (item["role"], item["chain"]) == ("店長", [["社長", 600.0]])
 
 
-def test_somebody_who_stays_gives_up_in_time(asking: Desk) -> None:
+def test_waiting_for_an_answer_ends_at_the_timeout(asking: Desk) -> None:
     ran = asking("run", "--wait-timeout", "0.01", "an offer")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.endswith("no answer within 0.01 s; the session still waits\n")
@@ -128,14 +130,12 @@ def test_somebody_who_stays_gives_up_in_time(asking: Desk) -> None:
         (("--approve", "nobody"), "--approve"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    asking: Desk, options: tuple[str, ...], words: str
-) -> None:
+def test_invalid_options_are_refused(asking: Desk, options: tuple[str, ...], words: str) -> None:
     refused = asking("run", *options, "an offer")
     assert (refused.code, words in refused.err) == (2, True)
 
 
-def test_a_tool_waits_in_the_inbox_and_may_be_allowed(desk: Desk) -> None:
+def test_a_tool_waits_for_approval_in_the_inbox_unless_allowed(desk: Desk) -> None:
     (desk.folder / "notes.txt").write_text("the secret is 42")
     confirm = "confirmation: {timeout: 600}"
     desk.agent(
@@ -151,7 +151,7 @@ def test_a_tool_waits_in_the_inbox_and_may_be_allowed(desk: Desk) -> None:
     assert (allowed.code, "the secret is 42" in allowed.out) == (0, True)
 
 
-def test_a_request_that_no_agent_matches_is_exit_5_with_its_code(desk: Desk) -> None:
+def test_a_request_without_a_matching_agent_exits_with_5(desk: Desk) -> None:
     request = ("run", "--strategy", "rule", "Explain quantum chromodynamics")
     ran = desk(*request, "--json")
     assert (ran.code, ran.error["code"]) == (5, "route.none")

@@ -165,7 +165,7 @@ def test_a_cloned_folder_is_refused_by_every_command_that_loads_it(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_only_looks_at_files_needs_no_trust(clone: Clone, form: str) -> None:
+def test_commands_that_only_read_files_need_no_trust(clone: Clone, form: str) -> None:
     getattr(clone, form)()
     for command in (["agents", "validate"], ["config", "list"], ["config", "get", "tools.ask"]):
         assert clone.desk(*command).code == Exit.OK
@@ -185,7 +185,7 @@ def test_plain_agents_need_no_trust(clone: Clone) -> None:
     assert clone.desk("trust").out.startswith("nothing in ")
 
 
-def test_commands_that_only_open_a_database_of_the_settings_need_trust(clone: Clone) -> None:
+def test_commands_that_open_a_configured_database_need_trust(clone: Clone) -> None:
     clone.database()
     assert clone.desk("session", "list").code == Exit.NOT_TRUSTED
     assert clone.desk("store", "info").code == Exit.NOT_TRUSTED
@@ -193,7 +193,7 @@ def test_commands_that_only_open_a_database_of_the_settings_need_trust(clone: Cl
     assert clone.desk("session", "list", "--store", "none.db").code == Exit.STORE
 
 
-def test_memories_are_embedded_elsewhere_only_from_a_trusted_folder(clone: Clone) -> None:
+def test_sending_memories_to_a_remote_embedder_needs_trust(clone: Clone) -> None:
     line = clone.embedder()
     ran = clone.desk("memory", "search", "tea", "--shared", "--meaning")
     assert ran.code == Exit.NOT_TRUSTED
@@ -203,7 +203,7 @@ def test_memories_are_embedded_elsewhere_only_from_a_trusted_folder(clone: Clone
     assert clone.desk("memory", "search", "tea", "--shared").code == Exit.OK
 
 
-def test_a_link_to_the_users_settings_makes_no_folder_the_users(
+def test_a_symlink_to_the_users_settings_does_not_make_a_folder_trusted(
     clone: Clone, tmp_path: Path
 ) -> None:
     line = clone.function()
@@ -216,7 +216,7 @@ def test_a_link_to_the_users_settings_makes_no_folder_the_users(
 
 
 @pytest.mark.parametrize("options", [["--team", "ekiden.project.demo:team"], ["--model", "demo:x"]])
-def test_a_yes_is_for_what_was_shown(clone: Clone, options: list[str]) -> None:
+def test_a_confirmation_covers_only_what_was_shown(clone: Clone, options: list[str]) -> None:
     name = "openai:x@https://models.evil.example/v1"
     line = clone.function()
     clone._settings({"tools": {"ask": False}, "team": "clone_team:team", "model": name})
@@ -226,13 +226,13 @@ def test_a_yes_is_for_what_was_shown(clone: Clone, options: list[str]) -> None:
     assert clone.desk("trust", "--show").out.count("clone_") == 2
 
 
-def test_commands_that_use_one_setting_show_all_lines(clone: Clone) -> None:
+def test_commands_that_use_one_setting_show_all_lines_that_need_trust(clone: Clone) -> None:
     line = clone.function()
     clone.database()
     assert line in clone.desk("session", "list").err
 
 
-def test_a_change_while_the_question_is_open_is_asked_about(
+def test_a_change_during_the_question_is_asked_about(
     clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone.approval()
@@ -250,7 +250,7 @@ def test_a_change_while_the_question_is_open_is_asked_about(
     assert not clone.was_used
 
 
-def test_modules_of_the_folder_do_not_stand_in_for_installed_ones(
+def test_modules_of_the_folder_do_not_shadow_installed_ones(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "installed"
@@ -268,7 +268,7 @@ def test_modules_of_the_folder_do_not_stand_in_for_installed_ones(
     assert not clone.was_used
 
 
-def test_sessions_are_mirrored_only_from_a_trusted_folder(clone: Clone) -> None:
+def test_replicating_sessions_needs_trust(clone: Clone) -> None:
     clone.desk.settings('{"mirror": {"vertex": {"project": "evil", "engine": "1"}}}')
     ran = clone.desk("mirror", "run", "--once")
     assert ran.code == Exit.NOT_TRUSTED
@@ -312,7 +312,7 @@ def test_trust_holds_until_a_file_changes(clone: Clone) -> None:
         ("sub/go.sh", {"command": "sh", "args": ["-c", "cd sub && ./go.sh"]}),
     ],
 )
-def test_trust_covers_the_script_that_an_mcp_server_is(
+def test_trust_covers_the_script_of_an_mcp_server(
     clone: Clone, path: str, server: dict[str, object]
 ) -> None:
     script = clone.desk.folder / path
@@ -326,7 +326,7 @@ def test_trust_covers_the_script_that_an_mcp_server_is(
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED
 
 
-def test_trust_covers_what_runs_in_the_place_of_a_source(clone: Clone) -> None:
+def test_trust_covers_compiled_code_that_replaces_a_source(clone: Clone) -> None:
     clone.function()
     source = clone.desk.folder / "clone_tools.py"
     compiled = Path(py_compile.compile(str(source)))
@@ -337,14 +337,14 @@ def test_trust_covers_what_runs_in_the_place_of_a_source(clone: Clone) -> None:
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED
 
 
-def test_a_folder_with_the_name_of_an_agent_file_is_no_obstacle(clone: Clone) -> None:
+def test_a_folder_named_like_an_agent_file_is_not_an_error(clone: Clone) -> None:
     clone.function()
     (clone.desk.folder / ".ekiden" / "agents" / "x.md").mkdir()
     assert clone.desk("trust").code == Exit.OK
     assert "agent.not_a_file" in clone.desk("agents", "validate").out
 
 
-def test_trust_is_of_one_folder_and_kept_with_the_user(
+def test_trust_belongs_to_one_folder_and_is_stored_in_the_home_folder(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone.approval()
@@ -363,7 +363,7 @@ def test_trust_is_of_one_folder_and_kept_with_the_user(
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"version": 1, "folders": [1]}', "\x00"])
-def test_a_damaged_list_trusts_nothing_and_is_written_anew(
+def test_a_damaged_trust_list_trusts_nothing_and_is_rewritten(
     clone: Clone, tmp_path: Path, damage: str
 ) -> None:
     clone.approval()
@@ -375,7 +375,7 @@ def test_a_damaged_list_trusts_nothing_and_is_written_anew(
     assert clone.desk("agents", "list").code == Exit.OK
 
 
-def test_a_list_of_a_newer_version_is_left_alone(clone: Clone, tmp_path: Path) -> None:
+def test_a_trust_list_of_a_newer_version_is_left_unchanged(clone: Clone, tmp_path: Path) -> None:
     clone.approval()
     kept = tmp_path / "home" / ".ekiden" / "trusted.json"
     kept.parent.mkdir()
@@ -386,7 +386,7 @@ def test_a_list_of_a_newer_version_is_left_alone(clone: Clone, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("told", ["option", "variable"])
-def test_ci_trusts_for_one_command(
+def test_ci_can_trust_a_folder_for_one_command(
     clone: Clone, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone.approval()
@@ -407,14 +407,12 @@ def test_an_agent_cannot_trust_a_folder(clone: Clone, monkeypatch: pytest.Monkey
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED
 
 
-def test_what_the_command_line_names_is_the_callers_own(clone: Clone) -> None:
+def test_a_team_named_on_the_command_line_needs_no_trust(clone: Clone) -> None:
     clone._settings({"team": "clone_team:team"})
     assert clone.desk("agents", "list", "--team", "ekiden.project.demo:team").code == Exit.OK
 
 
-def test_code_of_the_folder_that_the_users_own_files_name_needs_trust(
-    clone: Clone, tmp_path: Path
-) -> None:
+def test_folder_code_named_by_the_users_own_files_needs_trust(clone: Clone, tmp_path: Path) -> None:
     clone._code("clone_own")
     own = tmp_path / "home" / ".ekiden" / "agents"
     own.mkdir(parents=True)
@@ -425,7 +423,7 @@ def test_code_of_the_folder_that_the_users_own_files_name_needs_trust(
     assert clone.desk("agents", "list").code == Exit.OK
 
 
-def test_agents_that_would_use_tools_unasked_need_trust(
+def test_agents_with_tools_without_approval_need_trust(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EKIDEN_TOOLS_ASK", "false")
@@ -434,20 +432,20 @@ def test_agents_that_would_use_tools_unasked_need_trust(
     assert "tools.allow: shell" in clone.desk("agents", "list").err
 
 
-def test_init_trusts_what_it_wrote(clone: Clone) -> None:
+def test_init_trusts_the_files_it_wrote(clone: Clone) -> None:
     made = clone.desk("init", "--template", "coding", "--dir", "new", "--json")
     assert made.json["trusted"] is True
     assert clone.desk("trust", "new", "--show", "--json").json["trusted"] is True
 
 
-def test_init_does_not_trust_what_was_there(clone: Clone) -> None:
+def test_init_does_not_trust_existing_files(clone: Clone) -> None:
     clone.approval()
     made = clone.desk("init", "--template", "coding")
     assert "not trusted" in made.out
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED
 
 
-def test_a_setting_that_the_user_changes_keeps_trust(clone: Clone) -> None:
+def test_a_setting_changed_by_the_user_keeps_trust(clone: Clone) -> None:
     assert clone.desk("config", "set", "tools.ask", "false").code == Exit.OK
     assert clone.desk("agents", "list").code == Exit.OK
     clone.desk("config", "unset", "tools.ask")
@@ -457,7 +455,7 @@ def test_a_setting_that_the_user_changes_keeps_trust(clone: Clone) -> None:
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED, "it was not trusted before"
 
 
-def test_lines_cannot_play_with_the_terminal(clone: Clone) -> None:
+def test_shown_lines_are_escaped(clone: Clone) -> None:
     clone._settings({"mcpServers": {"x": {"command": "sh\x1b[2J\u202e\nok"}}})
     shown = clone.desk("agents", "list").err
     assert "\x1b" not in shown
@@ -465,7 +463,7 @@ def test_lines_cannot_play_with_the_terminal(clone: Clone) -> None:
     assert "command: sh\\x1b[2J\\u202e\\nok" in shown
 
 
-def test_a_folder_is_its_users_own_at_home(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_is_trusted(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     clone.approval()
     monkeypatch.setenv("HOME", str(clone.desk.folder))
     assert clone.desk("agents", "list").code == Exit.OK
@@ -476,7 +474,7 @@ def test_help_shows_how_to_trust(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ekiden trust --show" in capsys.readouterr().out
 
 
-def test_a_server_of_the_user_that_starts_a_file_of_the_folder_needs_trust(
+def test_a_users_server_that_starts_a_file_of_the_folder_needs_trust(
     clone: Clone, tmp_path: Path
 ) -> None:
     (tmp_path / "home" / ".ekiden").mkdir()
@@ -488,7 +486,7 @@ def test_a_server_of_the_user_that_starts_a_file_of_the_folder_needs_trust(
     assert "mcpServers.files.command: python3" in clone.desk("agents", "list").err
 
 
-def test_a_chat_does_not_take_over_a_change_that_needs_trust(clone: Clone) -> None:
+def test_a_chat_does_not_reload_a_change_that_needs_trust(clone: Clone) -> None:
     clone.desk.settings('{"model": "demo:offline", "agents": {"routing": {"strategy": "rule"}}}')
     roster = open_roster(ChatFlags())
     clone.function()

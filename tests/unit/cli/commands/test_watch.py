@@ -37,7 +37,7 @@ def _objects(ran: Ran) -> list[Any]:
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
-def test_once_shows_everything_that_is_there(watched: Desk) -> None:
+def test_once_prints_all_stored_events(watched: Desk) -> None:
     ran = watched("watch", "--once", "--json")
     found = _objects(ran)
     assert ran.code == 0
@@ -50,7 +50,7 @@ def test_once_shows_everything_that_is_there(watched: Desk) -> None:
         assert _objects(watched("watch", "--once", "--json", *options)) == found[number:]
 
 
-def test_lines_are_safe_to_look_at(watched: Desk) -> None:
+def test_event_lines_are_escaped(watched: Desk) -> None:
     shown = watched("watch", "--once", "--type", "inbox").out
     assert "  -  billing  inbox  posted 10 % off? \\x1b[2J \\ud800" in shown
     assert len(shown.splitlines()) == 1
@@ -66,7 +66,7 @@ def test_lines_are_safe_to_look_at(watched: Desk) -> None:
         (["--type", "route", "--type", "inbox"], lambda e: e["event_type"] in ("route", "inbox")),
     ],
 )
-def test_only_what_is_asked_for_is_shown(watched: Desk, options: list[str], kept: Any) -> None:
+def test_options_filter_the_events(watched: Desk, options: list[str], kept: Any) -> None:
     everything = _objects(watched("watch", "--once", "--json"))
     found = _objects(watched("watch", "--once", "--json", *options))
     assert found == [event for event in everything if kept(event)]
@@ -81,7 +81,7 @@ def test_only_what_is_asked_for_is_shown(watched: Desk, options: list[str], kept
         (["--store", "missing.db"], 7, "store.unavailable"),
     ],
 )
-def test_what_cannot_be_watched_is_refused(
+def test_invalid_watch_options_are_refused(
     watched: Desk, options: list[str], code: int, error: str
 ) -> None:
     ran = watched("watch", "--json", *options)
@@ -89,7 +89,7 @@ def test_what_cannot_be_watched_is_refused(
     assert not (watched.folder / "missing.db").exists()
 
 
-def test_the_command_to_go_on_has_the_same_options(watched: Desk) -> None:
+def test_the_command_to_continue_has_the_same_options(watched: Desk) -> None:
     path = ".ekiden/ekiden.db"
     ran = watched("watch", "--once", "--agent", "a b", "--session", "s9", "--store", path)
     command = f"--session s9 --agent 'a b' --store {watched.folder / path}"

@@ -52,7 +52,7 @@ def until(told: Callable[..., Any], collaboration: str, is_so: Callable[[Any], b
     raise AssertionError(collaboration)
 
 
-def test_a_call_is_bid_for_awarded_and_executed(told: Callable[..., Any]) -> None:
+def test_a_call_for_bids_is_bid_for_awarded_and_executed(told: Callable[..., Any]) -> None:
     called = told("collaboration", "call", "refunds", "--as", "triage", "--task", "Refund 7")
     found = until(told, called["id"], lambda each: len(each["declined"]) + len(each["bids"]) == 2)
     assert [(bid["agent"], bid["score"]) for bid in found["bids"]] == [("billing", 0.8)]
@@ -63,7 +63,7 @@ def test_a_call_is_bid_for_awarded_and_executed(told: Callable[..., Any]) -> Non
     assert called["id"] in [each["id"] for each in told("collaboration", "list")]
 
 
-def test_moves_that_people_make_in_an_agents_name(told: Callable[..., Any]) -> None:
+def test_people_can_make_moves_for_an_agent(told: Callable[..., Any]) -> None:
     offer = told("collaboration", "propose", "billing", '{"days": 2}', "--as", "triage")
     assert offer["terms"]["body"] == {"days": 2}
     other = told(
@@ -74,7 +74,7 @@ def test_moves_that_people_make_in_an_agents_name(told: Callable[..., Any]) -> N
     assert gone["outcome"]["reason"] == "no"
 
 
-def test_an_agent_is_asked_and_told(
+def test_messages_are_sent_to_agents_with_and_without_an_answer(
     told: Callable[..., Any], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent = told("message", "send", "billing", "Is 1042 paid?", "--subject", "paid")
@@ -89,7 +89,7 @@ def test_an_agent_is_asked_and_told(
     assert main(["message", "send", "ghost", "hi", "--server", url]) == 5
 
 
-def test_bad_input_is_refused_with_what_to_do(
+def test_invalid_input_is_refused_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,7 @@ def ekiden(
     return run
 
 
-def test_a_run_says_which_question_it_waits_for_and_how_to_answer(
+def test_a_waiting_run_names_its_question_and_how_to_answer(
     ekiden: Callable[..., Told], url: str
 ) -> None:
     told = ekiden("run", "refund please", "--session", "w1")
@@ -72,7 +72,7 @@ def test_a_run_says_which_question_it_waits_for_and_how_to_answer(
     assert ekiden("inbox", "show", "nope").code == 5
 
 
-def test_the_beginning_of_an_id_is_enough_if_no_other_begins_so(
+def test_ids_can_be_shortened_to_a_unique_prefix(
     ekiden: Callable[..., Told],
 ) -> None:
     ekiden("run", "refund please", "--session", "w2")
@@ -85,7 +85,7 @@ def test_the_beginning_of_an_id_is_enough_if_no_other_begins_so(
     assert ekiden("inbox", "cancel", item["id"]).code == 1
 
 
-def test_edited_arguments_have_to_be_meant(ekiden: Callable[..., Told]) -> None:
+def test_edited_arguments_must_be_confirmed(ekiden: Callable[..., Told]) -> None:
     ekiden("run", "refund please", "--session", "w4")
     (item,) = ekiden("inbox", "list", "--session", "w4", "--json").json
     words = ("inbox", "answer", item["id"], item["options"][0], "--arguments", '{"order":"7"}')
@@ -93,7 +93,7 @@ def test_edited_arguments_have_to_be_meant(ekiden: Callable[..., Told]) -> None:
     assert ekiden(*words, "--yes", "--json").json["answer"]["arguments"] == '{"order":"7"}'
 
 
-def test_who_stays_sees_the_run_go_on_after_the_answer(
+def test_a_waiting_command_sees_the_run_continue_after_the_answer(
     ekiden: Callable[..., Told], url: str
 ) -> None:
     def answer() -> None:
@@ -113,7 +113,7 @@ def test_who_stays_sees_the_run_go_on_after_the_answer(
     assert "1042 is paid back" in told.out  # Answered at once, it may never be seen to wait.
 
 
-def test_the_patience_of_who_stays_has_an_end(ekiden: Callable[..., Told]) -> None:
+def test_waiting_for_an_answer_ends_at_the_timeout(ekiden: Callable[..., Told]) -> None:
     told = ekiden("run", "refund please", "--session", "w6", "--wait-timeout", "0.05", "--json")
     assert told.code == 4
     assert told.json["waiting_for"][0]["session_id"] == "w6"
@@ -121,14 +121,14 @@ def test_the_patience_of_who_stays_has_an_end(ekiden: Callable[..., Told]) -> No
     assert ekiden("session", "resume", "w6").code in (2, 4)
 
 
-def test_a_run_that_is_over_cannot_be_resumed(ekiden: Callable[..., Told]) -> None:
+def test_a_finished_run_cannot_be_resumed(ekiden: Callable[..., Told]) -> None:
     assert ekiden("run", "hi", "--session", "r1").code == 0
     told = ekiden("session", "resume", "r1", "--json")
     assert told.code == 2
     assert "nothing to resume" in told.err
 
 
-def test_bad_input_is_told_as_it_is_here(ekiden: Callable[..., Told]) -> None:
+def test_invalid_input_is_reported_as_in_a_local_run(ekiden: Callable[..., Told]) -> None:
     assert ekiden("run", "").code == 2
     assert ekiden("run", "hi", "--session", "").code == 2
     assert ekiden("run", "two", "words").code == 2
@@ -139,7 +139,7 @@ def test_bad_input_is_told_as_it_is_here(ekiden: Callable[..., Told]) -> None:
     assert ekiden("run", "hi", "--session", "of-ann", "--user", "ann").code == 0
 
 
-def test_sessions_are_looked_after(ekiden: Callable[..., Told], tmp_path: Path) -> None:
+def test_sessions_can_be_managed_at_a_server(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     ekiden("run", "hi", "--session", "s1")
     assert ekiden("session", "fork", "s1", "--id", "s2", "--at", "1").code == 0
     assert ekiden("session", "fork", "s1", "--at", "1", "--before", "2").code == 2
@@ -159,7 +159,7 @@ def test_sessions_are_looked_after(ekiden: Callable[..., Told], tmp_path: Path) 
     assert "would be removed" in ekiden("session", "prune", "--keep", "0", "--dry-run").out
 
 
-def test_state_is_changed(ekiden: Callable[..., Told]) -> None:
+def test_state_can_be_changed_at_a_server(ekiden: Callable[..., Told]) -> None:
     ekiden("run", "hi", "--session", "v1")
     version = ekiden("state", "set", "v1", "a=1", "b=x", "--json").json["version"]
     assert ekiden("state", "set", "v1", "a=2", "--expect", str(version - 1)).code != 0
@@ -171,7 +171,7 @@ def test_state_is_changed(ekiden: Callable[..., Told]) -> None:
     assert ekiden("state", "show", "--user", "u", "--at", "1").code == 2
 
 
-def test_memory_is_changed(ekiden: Callable[..., Told], tmp_path: Path) -> None:
+def test_memories_can_be_changed_at_a_server(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     whose = ("--user", "mia")
     assert ekiden("memory", "store", "x", "--key", "k", "--metadata", '{"a":1}', *whose).code == 0
     assert ekiden("memory", "store", "x", "--metadata", "[]", *whose).code == 2
@@ -189,7 +189,7 @@ def test_memory_is_changed(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     assert ekiden("memory", "clear", "--yes", "--json", *whose).json == {"forgotten": 1}
 
 
-def test_handoffs_are_made_and_undone(ekiden: Callable[..., Told]) -> None:
+def test_handoffs_can_be_started_and_cancelled_at_a_server(ekiden: Callable[..., Told]) -> None:
     ekiden("run", "hi", "--session", "h1")
     told = ekiden("handoff", "start", "h1", "--to", "triage", "--reason", "again", "--json")
     assert told.json["session_id"] == "h1"
@@ -204,7 +204,9 @@ def test_handoffs_are_made_and_undone(ekiden: Callable[..., Told]) -> None:
     assert "does not wait for a person" in told.err
 
 
-def test_the_audit_is_exported_and_compared(ekiden: Callable[..., Told], tmp_path: Path) -> None:
+def test_the_audit_can_be_exported_and_verified_at_a_server(
+    ekiden: Callable[..., Told], tmp_path: Path
+) -> None:
     ekiden("run", "hi", "--session", "a1")
     file = tmp_path / "audit.jsonl"
     assert "records to" in ekiden("audit", "export", "-o", str(file)).err
@@ -212,7 +214,7 @@ def test_the_audit_is_exported_and_compared(ekiden: Callable[..., Told], tmp_pat
     assert ekiden("audit", "verify", "--against", str(tmp_path / "nothing")).code == 2
 
 
-def test_settings_are_looked_at(ekiden: Callable[..., Told]) -> None:
+def test_settings_can_be_read_at_a_server(ekiden: Callable[..., Told]) -> None:
     assert ekiden("config", "get", "app").out.strip()
     keys = [each["key"] for each in ekiden("config", "list", "--json").json]
     assert "agents.routing.strategy" in keys
@@ -222,18 +224,18 @@ def test_settings_are_looked_at(ekiden: Callable[..., Told]) -> None:
     assert ekiden("mirror", "status").code == 2
 
 
-def test_workers_are_listed(ekiden: Callable[..., Told]) -> None:
+def test_workers_can_be_listed_at_a_server(ekiden: Callable[..., Told]) -> None:
     assert set(ekiden("worker", "list", "--json").json) == {"workers", "unserved"}
     assert ekiden("worker", "list").code == 0
 
 
-def test_keys_are_looked_after(ekiden: Callable[..., Told]) -> None:
+def test_keys_can_be_managed_at_a_server(ekiden: Callable[..., Told]) -> None:
     assert ekiden("keys", "list").out == "there are no keys\n"
     assert ekiden("keys", "create", "me").code == 2
     assert ekiden("keys", "revoke", "--yes", "abcdefgh").code != 0
 
 
-def test_traces_are_exported(ekiden: Callable[..., Told], tmp_path: Path) -> None:
+def test_traces_can_be_exported_at_a_server(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     ekiden("run", "hi", "--session", "t1")
     assert json.loads(ekiden("trace", "t1", "--format", "jsonl").out.splitlines()[0])["span_id"]
     assert ekiden("trace", "t1", "--format", "openai", "-o", str(tmp_path / "t")).code == 0
@@ -243,19 +245,21 @@ def test_traces_are_exported(ekiden: Callable[..., Told], tmp_path: Path) -> Non
     assert "t1" in ekiden("trace").out
 
 
-def test_nobody_capable_is_told(ekiden: Callable[..., Told]) -> None:
+def test_a_match_without_a_capable_agent_exits_with_5(ekiden: Callable[..., Told]) -> None:
     assert ekiden("agents", "match", "refunds").code == 5
     assert ekiden("agents", "match").code == 2
     assert ekiden("agents", "match", "x", "--min-score", "7").code == 2
 
 
-def test_costs_are_asked_once_for_each_key(ekiden: Callable[..., Told]) -> None:
+def test_an_invalid_cost_query_exits_with_2(ekiden: Callable[..., Told]) -> None:
     assert ekiden("cost", "--by", "agent", "--by", "agent").code == 2
     assert ekiden("cost", "--since", "never").code == 2
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_chat_is_held_line_by_line(ekiden: Callable[..., Told], form: list[str]) -> None:
+def test_a_chat_at_a_server_reads_line_by_line(
+    ekiden: Callable[..., Told], form: list[str]
+) -> None:
     name = f"chat{len(form)}"
     lines = [
         "hello there",
@@ -288,7 +292,7 @@ def test_a_chat_is_held_line_by_line(ekiden: Callable[..., Told], form: list[str
     assert "/inbox answer inb" in told.err or '"waiting_for"' in told.out
 
 
-def test_an_answer_in_a_chat_lets_its_turn_go_on(
+def test_an_answer_in_a_chat_resumes_its_turn(
     ekiden: Callable[..., Told],
 ) -> None:
     told = _chat(ekiden, ["refund please"], "--session", "chat9", "--json")
@@ -303,7 +307,7 @@ def test_an_answer_in_a_chat_lets_its_turn_go_on(
     assert f"{item['id']} answered" in told.out
 
 
-def test_a_chat_goes_on_where_it_was(
+def test_a_chat_at_a_server_continues_its_session(
     ekiden: Callable[..., Told],
 ) -> None:
     assert ekiden("chat", "--resume").code == 2
@@ -328,7 +332,7 @@ def _chat(ekiden: Callable[..., Told], lines: list[str], *words: str) -> Told:
         os.close(reading)
 
 
-def test_a_run_that_ran_out_of_turns_is_resumed(ekiden: Callable[..., Told], url: str) -> None:
+def test_a_run_out_of_turns_can_be_resumed(ekiden: Callable[..., Told], url: str) -> None:
     told = ekiden("run", "hello there", "--session", "b1", "--max-turns", "1")
     assert told.code == 3
     assert f"continue with: ekiden session resume b1 --server {url}" in told.err
@@ -341,7 +345,7 @@ def test_a_run_that_ran_out_of_turns_is_resumed(ekiden: Callable[..., Told], url
 
 
 @pytest.mark.parametrize("option", [("--team", "a:b"), ("--model", "x:y"), ("--allow", "*")])
-def test_what_is_decided_at_the_server_is_refused(
+def test_options_decided_by_the_server_are_refused(
     ekiden: Callable[..., Told], option: tuple[str, str]
 ) -> None:
     for command in (["run", "hi"], ["session", "resume", "r1"]):

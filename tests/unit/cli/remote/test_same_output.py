@@ -162,7 +162,9 @@ def settled(text: str) -> str:
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 @pytest.mark.parametrize("form", ["people", "json"])
-def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str], form: str) -> None:
+def test_stored_data_is_printed_the_same_locally_and_remotely(
+    both: Any, place: Place, words: list[str], form: str
+) -> None:
     if form == "json" and "--json-lines" in words:
         pytest.skip("is JSON already")
     more = ["--json"] if form == "json" else []
@@ -181,7 +183,9 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
     ],
     ids=" ".join,
 )
-def test_what_nobody_knows_is_exit_5(both: Any, place: Place, words: list[str]) -> None:
+def test_unknown_ids_exit_with_5_locally_and_remotely(
+    both: Any, place: Place, words: list[str]
+) -> None:
     here, there = both(words, "--store", place.store)
     assert (here, there) == ((5, ""), (5, ""))
 
@@ -200,7 +204,7 @@ def test_what_nobody_knows_is_exit_5(both: Any, place: Place, words: list[str]) 
     ],
     ids=lambda words: " ".join(words)[:40],
 )
-def test_what_no_request_may_bring_is_refused_alike(
+def test_invalid_requests_are_refused_the_same_locally_and_remotely(
     place: Place,
     words: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -217,7 +221,7 @@ def test_what_no_request_may_bring_is_refused_alike(
 
 
 @pytest.mark.parametrize("more", [["--limit", "1"], ["--json-lines"]], ids=" ".join)
-def test_sessions_are_looked_for_until_there_are_enough(
+def test_session_filters_read_on_until_enough_sessions_match(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setattr(session_states, "_MAX_READ", 1)
@@ -231,7 +235,7 @@ def test_sessions_are_looked_for_until_there_are_enough(
 
 @pytest.mark.parametrize("words", OF_THE_TEAM, ids=" ".join)
 @pytest.mark.parametrize("form", ["people", "json"])
-def test_the_team_is_told_alike(
+def test_the_team_is_printed_the_same_locally_and_remotely(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str], form: str
 ) -> None:
     monkeypatch.setenv("EKIDEN_STORE", place.store)
@@ -240,7 +244,7 @@ def test_the_team_is_told_alike(
     assert there == here
 
 
-def test_a_run_tells_programs_the_same_fields(both: Any, place: Place) -> None:
+def test_a_run_prints_the_same_json_fields_locally_and_remotely(both: Any, place: Place) -> None:
     (code, here), (remote, there) = both(["run", "hi", "--json"], *TEAM, "--store", "memory:")
     assert code == remote == 0
     local, told = json.loads(here), json.loads(there)
@@ -248,7 +252,7 @@ def test_a_run_tells_programs_the_same_fields(both: Any, place: Place) -> None:
     assert {**told, "session_id": 0, "handoffs": 0} == {**local, "session_id": 0, "handoffs": 0}
 
 
-def test_a_streamed_run_tells_programs_the_same_lines(both: Any) -> None:
+def test_a_streamed_run_prints_the_same_json_lines_locally_and_remotely(both: Any) -> None:
     words = ["run", "hi", "--json", "--stream"]
     (_, here), (_, there) = both(words, *TEAM, "--store", "memory:")
     lines = [[json.loads(line) for line in text.splitlines()] for text in (here, there)]
@@ -263,7 +267,9 @@ def test_a_streamed_run_tells_programs_the_same_lines(both: Any) -> None:
     assert shape(lines[1]) == shape(lines[0])
 
 
-def test_routing_and_planning_are_told_alike(both: Any, tmp_path: Path) -> None:
+def test_routes_and_plans_are_printed_the_same_locally_and_remotely(
+    both: Any, tmp_path: Path
+) -> None:
     with server_in_thread(tmp_path) as url:
         for words in (
             ["route", "I want a refund"],

@@ -18,7 +18,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_every_command_is_remote_or_says_why_not(command: str) -> None:
+def test_every_command_is_remote_or_gives_a_reason(command: str) -> None:
     app = build()
     for word in command.split():
         app = app[word]
@@ -26,7 +26,7 @@ def test_every_command_is_remote_or_says_why_not(command: str) -> None:
     assert LOCAL_ONLY.get(command, "--server" in names)
 
 
-def test_nothing_that_is_for_this_machine_only_is_unknown() -> None:
+def test_every_local_only_command_exists() -> None:
     assert set(LOCAL_ONLY) <= set(ALL)
 
 
@@ -41,7 +41,7 @@ def test_a_command_about_this_machine_refuses_a_server(
 @pytest.mark.parametrize(
     "option", ["--store=x.db", "--team=a:b", "--model=x:y", "--keep-going", "--allow=*"]
 )
-def test_what_is_decided_at_the_server_is_refused(
+def test_options_decided_by_the_server_are_refused_before_connecting(
     option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "hi", option, "--server", URL]) == 2
@@ -59,7 +59,9 @@ def test_what_is_decided_at_the_server_is_refused(
         (["run", "hi"], ["run", "hi"]),
     ],
 )
-def test_the_option_may_stand_anywhere_before_two_dashes(words: list[str], left: list[str]) -> None:
+def test_the_server_option_may_stand_anywhere_before_a_double_dash(
+    words: list[str], left: list[str]
+) -> None:
     put_server(words, GROUPS)
     assert words == left
 
@@ -73,12 +75,12 @@ def test_the_option_may_stand_anywhere_before_two_dashes(words: list[str], left:
         ["route", "--server", URL, "--server", URL],
     ],
 )
-def test_an_option_without_one_address_is_a_mistake(words: list[str]) -> None:
+def test_the_server_option_needs_exactly_one_address(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--server needs"):
         put_server(words, GROUPS)
 
 
-def test_the_environment_names_a_server_for_what_can_be_remote(
+def test_the_environment_names_a_server_for_commands_that_can_be_remote(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,6 +94,6 @@ def test_the_environment_names_a_server_for_what_can_be_remote(
     assert "EKIDEN_SERVER" in capsys.readouterr().err
 
 
-def test_a_server_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["session", "list", "--json", "--server", "ftp://x"]) == 2
     assert "client.misconfigured" in capsys.readouterr().err
