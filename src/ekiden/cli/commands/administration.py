@@ -350,8 +350,8 @@ async def audit_verify(
     """Check that no stored event was altered, and show the first broken link of each session.
 
     Each audit record is linked to the previous one by its hash. If a link is broken, the exit code
-    is 8. Events of runs with `events=False` have no hash. Such events are counted, but are not an
-    error. On a terminal, the command shows its progress; with --server, it shows the elapsed time.
+    is 8. Events without a hash, from runs with `RunConfig(events=False)`, are counted but are not
+    errors. On a terminal, the command shows its progress; with --server, it shows the elapsed time.
     """
     from contextlib import nullcontext
 

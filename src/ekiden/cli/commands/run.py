@@ -183,11 +183,11 @@ async def plan(
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a request would be split into tasks for agents. The request is not run.
+    """Show how a supervisor would split a request into tasks. The request is not run.
 
-    Nothing is stored. The model splits the request. Without a model, Ekiden splits the request by
-    the agents' keywords and patterns. To choose the supervisor, use --agent, or begin the text with
-    @name.
+    Nothing is stored. The supervisor's model splits the request. Without a model, Ekiden splits the
+    request by the agents' keywords and patterns. To choose the supervisor, use --agent, or begin
+    the text with @name.
     """
     from ekiden.cli.projects import read_addressed
     from ekiden.cli.transcript import plan_lines

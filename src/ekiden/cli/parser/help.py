@@ -167,7 +167,7 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "trace": (
         "an array of spans with the fields trace_id, span_id, parent_id, kind, name, session_id, "
-        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error, "
+        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error or "
         "waiting). Further fields are error, details, content, tokens, cost, links and depth. The "
         "fields total_tokens, total_cost and unpriced_requests are sums over a span and all spans "
         "below it. With --follow, each line is the start or the end of a span"
@@ -199,7 +199,7 @@ FIELDS: Final[Mapping[str, str]] = {
         "the fields dry_run and files (source, status, name, path, tools, model, problems)"
     ),
     "agents ps": (
-        "the fields agent, known, router, running (session_id, owner), status (none, internal, "
+        "the fields agent, known, router, running (session_id, owner), status (none, internal or "
         "user) and waits (agent, status, waiting_for, reason, message_id, started_at, session_id). "
         "The fields sessions, idle, ready and waiting are numbers of sessions"
     ),
@@ -208,14 +208,15 @@ FIELDS: Final[Mapping[str, str]] = {
         "cancelled), policy, found_at, resolved and asks (from, to, message_id, text, given_up)"
     ),
     "agents match": (
-        "the fields agent, score, matched, missing, by (name, tag or meaning), fits (required, "
-        "capability, proficiency, by, similarity), available and load"
+        "the fields agent, score, matched, missing, by (kind of match: name, tag or meaning), "
+        "fits (for each match: required, capability, proficiency, by, similarity), available and "
+        "load"
     ),
     "session show": "the session with its items, handoffs and variables",
     "handoff start": (
         "the fields id, session_id, status, source, target, error (code, message), "
         "rollback_performed, completed_at, agent, outcome, speaker, output and standing (running, "
-        "waiting, ready, idle). A failed run also has the field problem (code, message)"
+        "waiting, ready or idle). A failed run also has the field problem (code, message)"
     ),
     "handoff list": (
         "the fields id, session_id, source, target, status, by, policy, started_at, settled_at "
@@ -242,8 +243,8 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "inbox show": "the item",
     "inbox answer": (
-        "the item. With --identical, it prints the fields answered (ids) and closed (number of "
-        "items)"
+        "the item. With --identical, it prints the fields answered (ids of the answered items) "
+        "and closed (number of items that were closed meanwhile)"
     ),
     "inbox assign": "the item",
     "inbox snooze": "the item",
@@ -251,7 +252,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "inbox watch": (
         "one line per change, with the fields event_id, data and type (inbox.new_item, "
         "inbox.assigned, inbox.snoozed, inbox.back, inbox.escalated, inbox.answered, "
-        "inbox.expired, inbox.cancelled)"
+        "inbox.expired or inbox.cancelled)"
     ),
     "worker run": (
         "the fields store, owner, concurrency, agents, labels and tenants, as soon as the worker "
@@ -269,15 +270,15 @@ FIELDS: Final[Mapping[str, str]] = {
     "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
         "the fields source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, "
-        "audit, leases and later). The field later is the change of the source's row count during "
+        "audit, leases, later). The field later is the change of the source's row count during "
         "the copy"
     ),
     "store backup": (
-        "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`. A "
-        "PostgreSQL dump has no tenants"
+        "the fields source, target, seconds, ok and tenants (as in `ekiden store verify`). "
+        "For a PostgreSQL dump, tenants is empty"
     ),
     "store restore": (
-        "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`"
+        "the fields source, target, seconds, ok and tenants (as in `ekiden store verify`)"
     ),
     "store verify": (
         "the fields ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)"

@@ -18,7 +18,7 @@ COMMANDS = {
     "chat": "Chat with a team.",
     "run": "Send a message to a team and print the answer.",
     "route": "Show which agent would get a request, and why. The request is not run.",
-    "plan": "Show how a request would be split into tasks for agents. The request is not run.",
+    "plan": "Show how a supervisor would split a request into tasks. The request is not run.",
     "trace": "Show the trace of a session: its runs, agents, calls and handoffs.",
     "chain": "Show a session's handoffs and their reasons.",
     "watch": "Show events as they happen.",
