@@ -71,7 +71,7 @@ async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> i
     """Send a message and show the run, and return the exit code."""
     if place.is_server:
         return await _begin_at_server(flags, place, message)
-    from ekiden.api.methods.arguments import check_arguments
+    from ekiden.api.methods.endpoint import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.project.run_tasks import start_run
     from ekiden.sessions import Session
@@ -119,7 +119,7 @@ async def resume_run(flags: RunFlags, place: Place, session_id: str) -> int:
     """Resume a session and show the run, and return the exit code."""
     if place.is_server:
         return await _resume_at_server(flags, place, session_id)
-    from ekiden.api.methods.arguments import check_arguments
+    from ekiden.api.methods.endpoint import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.sessions import Session
 

@@ -210,8 +210,8 @@ def at_server(wire: Wire) -> Ekiden:
     """The resources of a server."""
 
     def make(name: str, interface: type) -> Any:
-        from ekiden.api.methods.arguments import checked
-        from ekiden.client.remote import remote
+        from ekiden.api.methods.endpoint import checked
+        from ekiden.client.wire import remote
 
         base: type = object
         if name in ("events", "runs"):
@@ -227,7 +227,7 @@ def at_store(here: LocalContext) -> Ekiden:
     """The resources of a local store."""
 
     def make(name: str, interface: type) -> Any:
-        from ekiden.api.methods.arguments import checked
+        from ekiden.api.methods.endpoint import checked
 
         module, kind = RESOURCES[name].split(".")
         made = getattr(

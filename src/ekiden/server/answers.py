@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Match
 
-from ekiden.api.methods.arguments import problem_of
+from ekiden.api.methods.endpoint import problem_of
 from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import MethodNotAllowed, NotServed, RequestInvalid

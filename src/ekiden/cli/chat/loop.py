@@ -238,7 +238,7 @@ class ChatLoop:
                 return await self._say(message)
 
     async def _say(self, text: str) -> int:
-        from ekiden.api.methods.arguments import check_arguments
+        from ekiden.api.methods.endpoint import check_arguments
         from ekiden.api.runs import RunsApi
         from ekiden.project.routing import parse_address
 

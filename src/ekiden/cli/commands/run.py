@@ -97,7 +97,7 @@ async def chat(*, flags: ChatFlags = CHAT, place: Place = HERE) -> int:
     is a JSON object. The exit code is 0 if no message failed. Otherwise it is the exit code of the
     last failed message.
     """
-    from ekiden.api.methods.arguments import check_arguments
+    from ekiden.api.methods.endpoint import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.cli.chat.start import open_chat
 
