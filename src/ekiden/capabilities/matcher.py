@@ -22,7 +22,6 @@ from ekiden.capabilities.declared import (
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
-from ekiden.embeddings.base import Embedder
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,10 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ekiden.core.errors import UserError
-from ekiden.core.integrations.registry import integration
 from ekiden.core.text.wording import suggestion
 
 if TYPE_CHECKING:
@@ -220,6 +218,8 @@ def _user_folders() -> list[Path]:
 
 
 def _package_folders() -> Iterator[Path]:
+    from importlib.util import find_spec
+
     for module, inside in _PACKAGES:
         spec = find_spec(module)
         for place in (spec and spec.submodule_search_locations) or ():
@@ -229,5 +229,7 @@ def _package_folders() -> Iterator[Path]:
 
 @lru_cache(maxsize=4)
 def _embedder(folder: Path) -> KnowingEmbedder:
+    from ekiden.core.integrations.registry import integration
+
     encoder: KnowingEmbedder = integration("bert_encoder").load().BertEmbedder(folder)
     return encoder
