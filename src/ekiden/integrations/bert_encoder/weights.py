@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 import numpy as np
 
 from ekiden.core.errors import UserError
-from ekiden.integrations.bert_encoder.wordpiece import MAX_TOKENS, read_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -357,3 +356,32 @@ def _pooling(path: Path) -> Literal["mean", "cls"]:
     if modes <= {"pooling_mode_cls_token", "pooling_mode_cls"} and modes:
         return "cls"
     raise UserError(f"{path}: only the mean of all pieces, or the first one, can be taken")
+
+
+MAX_TOKENS = 128
+_MAX_BYTES = 64 * 2**20
+
+
+def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Read the JSON object in a file. Returns `missing` if the file does not exist. Raises
+    `UserError` for an invalid file."""
+    if missing is not None and not path.exists():
+        return missing
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as exc:
+        raise UserError(f"{path} is not JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        raise UserError(f"{path} must hold a JSON object")
+    return found
+
+
+def read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise UserError(f"{path} is larger than {_MAX_BYTES // 2**20} MB")
+        return path.read_text("utf-8")
+    except OSError as exc:
+        raise UserError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise UserError(f"{path} is not UTF-8") from exc

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.integrations.bert_encoder.wordpiece import MAX_TOKENS, WordPiece
+from ekiden.integrations.bert_encoder.encoder import WordPiece
+from ekiden.integrations.bert_encoder.weights import MAX_TOKENS
 from tests.support.cases import each_case
 from tests.unit.embeddings.tiny_bert import PIECES
 
@@ -111,7 +112,7 @@ def test_a_vocabulary_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 
 def test_a_huge_vocabulary_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.integrations.bert_encoder.wordpiece._MAX_BYTES", 2)
+    monkeypatch.setattr("ekiden.integrations.bert_encoder.weights._MAX_BYTES", 2)
     (tmp_path / "vocab.txt").write_text("one")
     with pytest.raises(UserError, match="larger than"):
         WordPiece.from_folder(tmp_path)
