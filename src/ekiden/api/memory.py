@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.methods.endpoint import Param, endpoint
-from ekiden.api.methods.values import MEMORY_KEY, PLAIN, Pages
+from ekiden.api.methods.values import MEMORY_KEY, PLAIN, SAID, Pages
 from ekiden.core.documents import Value
 from ekiden.core.roles import FoundBy
 from ekiden.memory.search import MAX_CONTENT, MAX_KEY, MAX_TOP_K
@@ -53,6 +53,8 @@ Content: TypeAlias = Annotated[
         min_length=1,
         max_length=MAX_CONTENT,
         examples=("Her favourite colour is blue.",),
+        # Only for the document: a blank text is refused with `memory.invalid`.
+        schema={"pattern": SAID},
     ),
 ]
 Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Param("Metadata.")]

@@ -208,6 +208,19 @@ def test_a_body_without_required_fields_is_optional() -> None:
         assert body.get("required", False) is not may_be_empty, (method, path)
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", "\x1c", "\x85", "\u3000"])
+def test_a_blank_text_is_invalid_where_the_server_refuses_it(blank: str) -> None:
+    paths = document()["paths"]
+    for path, method, name in (
+        ("/api/v1/memory/entry", "put", "content"),
+        ("/api/v1/plans/preview", "post", "text"),
+    ):
+        content = paths[path][method]["requestBody"]["content"]["application/json"]
+        schema = resolved(resolved(content["schema"])["properties"][name])
+        assert jsonschema_rs.is_valid(schema, "x")
+        assert not jsonschema_rs.is_valid(schema, blank)
+
+
 def test_patterns_are_valid_ecmascript_expressions() -> None:
     """Regular expressions of JSON Schema are those of ECMAScript: no names, no look-behind."""
     text = json.dumps(document())

@@ -84,8 +84,9 @@ PARTY: Final = rf"^[^#\s{_ODD}][^#{_ODD}]*$"
 """An agent's name on the bus."""
 MEMORY_KEY: Final = rf"^[^{_ODD}]*[^\s{_ODD}][^{_ODD}]*$"
 """Text without control characters that is not blank."""
-SAID: Final = r"\S"
-"""Text that is not blank."""
+SAID: Final = r"[^\s\x1c-\x1f\x85]"
+"""Text that is not blank. Python also strips the characters named here; in JSON Schema they are not
+white space."""
 KEY_NAME: Final = (
     r"^[!-~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
     r"[ -~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*$"
