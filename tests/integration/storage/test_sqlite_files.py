@@ -2,9 +2,12 @@
 
 import asyncio
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -22,6 +25,7 @@ from ekiden.core.errors import (
 from ekiden.storage.base import NewSession
 from ekiden.storage.copying import Migration, load_migrations
 from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite.connection import prepare_file
 from ekiden.storage.sqlite.open_store import FOLDER, check_format, migrate, shipped
 from tests.support.sqlite import execute, one_event
 
@@ -99,6 +103,29 @@ async def test_one_store_can_be_opened_concurrently(path: Path) -> None:
     store = SqliteStore(path)
     await asyncio.gather(*(store.open() for _ in range(5)))
     await asyncio.gather(*(store.close() for _ in range(5)))
+
+
+def test_a_thread_that_sees_a_new_file_waits_until_it_is_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing, go_on = threading.Event(), threading.Event()
+
+    def slow_close(descriptor: int) -> None:
+        closing.set()
+        go_on.wait(5)
+        close(descriptor)
+
+    close = os.close
+    monkeypatch.setattr("ekiden.storage.sqlite.connection.os.close", slow_close)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(prepare_file, path)
+        assert closing.wait(60)
+        second = threads.submit(prepare_file, path)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.1)
+        go_on.set()
+        first.result(60)
+        second.result(60)
 
 
 @pytest.mark.parametrize("name", ["", ":memory:"])

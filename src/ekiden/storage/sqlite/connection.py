@@ -111,10 +111,8 @@ def prepare_file(path: Path, *, create: bool = True) -> None:
     file is never opened here: closing it would drop the locks of this process's other connections.
     """
     try:
-        if create and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _creating, suppress(FileExistsError):
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if create:
+            _create_if_missing(path)
         size = path.stat().st_size
     except OSError as exc:
         raise StoreUnavailable(
@@ -127,6 +125,17 @@ def prepare_file(path: Path, *, create: bool = True) -> None:
     # SQLite treats a file that is too short for a database as a new one, and overwrites it.
     if 0 < size < _SMALLEST_FILE:
         raise StoreUnavailable(f"{path} is not an SQLite database: name another file")
+
+
+def _create_if_missing(path: Path) -> None:
+    # Closing the new file would drop the locks of a connection that another thread has opened to it
+    # meanwhile. So all threads wait until the file is closed, even if they already see it.
+    with _creating:
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Connection:
