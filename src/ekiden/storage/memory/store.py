@@ -378,6 +378,7 @@ class MemoryStore(MemorySessions):
 
     async def queue_depth(self, queue: str) -> int:
         self._check_open()
+        self._expire_messages()
         return self._messages.depth(queue)
 
     # Search

@@ -396,6 +396,11 @@ class ExpiryContract(StoreContractBase):
         assert await store.queue_depth("q") == 1
         assert await settle(store) == "no"
 
+    async def test_expired_messages_do_not_count_in_the_depth(self, store: Store) -> None:
+        await store.put_messages([message(1, ttl_s=60), message(2)])
+        await self.advance_clock(store, 61)
+        assert await store.queue_depth("q") == 1
+
     async def test_a_message_is_taken_before_its_ttl_ends(self, store: Store) -> None:
         await store.put_messages([message(1, ttl_s=60)])
         await self.advance_clock(store, 59)
