@@ -247,6 +247,7 @@ async def start_agent(run: RunState) -> None:
         )
     run.cursor.progress.started = True
     run.record("agent_start")
+    # Observers see only stored events, and the model call that follows may take long.
     if run.live:
         await run.commit()
 

@@ -211,6 +211,7 @@ async def _ask_again(
     cursor.guardrails.repairs = {**cursor.guardrails.repairs, **tried}
     record_failures(run, [each for each in findings if each is not failed[-1]])
     instruction = correction([violation for each in failed for violation in each.violations])
+    # The last event also adds the answer and its correction to the agent's view.
     record_failure(run, failed[-1], items=(*call.response.output, instruction))
     cursor.progress.turn += 1
     fault_point("guardrail.repair.before_commit")

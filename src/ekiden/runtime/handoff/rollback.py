@@ -351,6 +351,7 @@ async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
     for key in pending.shared_steps:
         for scope, name, before, *where in await read_step(run.store, run.session_id, key):
+            # The first of several steps has the oldest value.
             undoing.setdefault((scope, name, _place(run, scope, where)), before)
     left = []
     for (scope, name, place), before in undoing.items():

@@ -82,6 +82,7 @@ async def remove_session(
     finally:
         await store.release(claim)
     await _forget_messages(store, row.id)
+    # After the release, because a claimed session cannot be deleted.
     await delete_with_texts(store, row)
     return [*removed, row.id]
 
@@ -119,6 +120,7 @@ async def _forget_messages(store: Store, session_id: str) -> None:
     where = MessageFilter(session_id=session_id)
     while page := await store.find_messages(where, limit=_PAGE):
         keys = [each.key for each in page if each.key is not None]
+        # Messages without a key stay, and the loop would read them again and again.
         if not keys:
             return
         await store.settle_messages(
@@ -341,6 +343,7 @@ async def _prune_messages(
     store: Store, before_us: int, waited_for: Collection[str], *, dry_run: bool
 ) -> int:
     total, after = 0, 0
+    # `store.prune_messages` is faster, but cannot spare single messages.
     spared = waited_for and await _settled(store, before_us, waited_for)
     while not (dry_run or spared) and (
         count := await store.prune_messages(before_us=before_us, limit=_PAGE)

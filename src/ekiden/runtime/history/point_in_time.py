@@ -74,6 +74,7 @@ async def point_in_time(store: Store, row: SessionRow, seq: int) -> PointInTime:
 def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: int) -> PointInTime:
     begun = runs_begun([event for event in events if event.seq <= seq])
     if seq < row.seq and begins_run(events[seq]) and beginning(events, events[seq]) == seq:
+        # Event `seq` only prepares the beginning of a run, and was stored together with it.
         seq, begun = seq + 1, [*begun, events[seq]]
     run = len(begun)
     replay = _start(row, events, steps, begun)

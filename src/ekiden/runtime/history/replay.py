@@ -46,6 +46,7 @@ class Replay:
         """Move the cursor to the point after this event. It must follow the last applied event."""
         change, before, self._last = recorded_changes(event), self._last, event
         self._given = before.seq if before is not None and GIVEN in (before.details or {}) else None
+        # After a rollback, a change restores earlier values, which is no work.
         if change is not None and (before is None or "undoes" not in (before.details or {})):
             # The exact count of changes is not recorded, and not needed: `work` only has to grow.
             self.cursor.handoffs.work += len(change.get("set", ())) + len(change.get("deleted", ()))
@@ -170,6 +171,7 @@ class Replay:
         cursor.handoffs.chain = list(details.get("chain", chain))
         call_id = next((item["call_id"] for item in event.items if "call_id" in item), None)
         data = _passed_data(details, self._calls.get(call_id) if call_id else None)
+        # A person returned the conversation with an answer. See `answer_as_person`.
         if details.get("by", {}).get("kind") == "person" and "request" not in details:
             cursor.handoffs.work += 1
         if "place" in details:

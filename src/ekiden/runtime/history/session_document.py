@@ -138,8 +138,8 @@ def _document(data: Any) -> Any:
     try:
         if isinstance(data, bytes | bytearray):
             data = bytes(data).decode("utf-8")
-        document = loads(data) if isinstance(data, str) else copy_json(data)
-        copy_json(document)
+        # Copied even after `loads`, which accepts numbers that are not JSON, such as NaN.
+        document = copy_json(loads(data) if isinstance(data, str) else data)
     except UnicodeDecodeError as exc:
         raise SessionImportInvalid("document", "it is not UTF-8") from exc
     except (ValueError, TypeError, RecursionError) as exc:

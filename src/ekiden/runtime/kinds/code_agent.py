@@ -245,6 +245,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         result, duration_us = await self._perform(tool, call, place)
         output, is_json = result.output, False
         if result.error is None and isinstance(output, str) and not isinstance(result.value, str):
+            # Python's texts of these values are not JSON, unlike those of numbers.
             if output in ("None", "True", "False"):
                 output = dumps(result.value)
             is_json = _is_json(output)

@@ -337,6 +337,7 @@ class _Driver:
                 self._record(f"{key}.failed", name, args, None, f"{type(exc).__name__}: {exc}")
             raise
         fault_point("foreign.step.after_call")
+        # Raises now, and not in the commit, if the result is not JSON.
         dumps(result)
         run.remember(key, result)
         if is_tool:

@@ -124,6 +124,7 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
     source = (run.cursor.handoffs.received or {}).get("from")
     if source is None:
         raise UserError(f"session {run.session_id!r} was not handed off: it cannot be returned")
+    # The answer counts as work: a return needs new work.
     run.cursor.handoffs.work += 1
     edge = handoff(run.find_agent(source), allow_return=True)
     passed = dumps({"reason": "a person answered", "context": text})

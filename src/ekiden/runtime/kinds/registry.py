@@ -150,6 +150,7 @@ async def assign(run: RunState) -> None:
 
 
 def _move(run: RunState, target: Agent[Any]) -> None:
+    # The agent replaces the router, because an assignment does not count as a handoff.
     run.cursor.handoffs.chain[-1] = target.name
     run.cursor.progress.started = False
     run.cursor.guardrails.reset()

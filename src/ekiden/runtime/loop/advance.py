@@ -276,6 +276,7 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
 def _cause(run: RunState, over: OutOfBudget) -> int | None:
     """The index of the last open handoff whose source was below the limit; `None` if there is
     none."""
+    # It is the active agent's own limit, so the handoff to this agent is the cause.
     if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
         return len(run.cursor.handoffs.open) - 1 if run.cursor.handoffs.open else None
     own: float | None = getattr(run.config.limits, over.limit)

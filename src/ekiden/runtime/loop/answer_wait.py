@@ -69,6 +69,8 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         async with run.work.stopped():
             if await _drive(run, advance):
                 return
+        # Noted before the check: an answer that comes after it lets `suspend` make the session
+        # ready.
         await run.see_wakes()
         if await _is_answered(run):
             return
@@ -245,6 +247,7 @@ async def _is_answered(run: RunState) -> bool:
     if not keys:
         return False
     found = await run.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+    # A message that does not exist any more is handled like an answer: the answer is lost.
     return len(found) < len(keys) or any(message.state != "open" for message in found)
 
 

@@ -321,6 +321,7 @@ def received(source: str, arguments: str) -> dict[str, Any]:
         return data
     try:
         passed = loads(arguments)
+        # `loads` accepts numbers that are not JSON, such as NaN.
         dumps(passed)
     except (ValueError, RecursionError) as exc:
         raise ModelBehaviorError("the arguments are not valid JSON") from exc

@@ -52,6 +52,7 @@ def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
         limit, scope = getattr(run.agent.budget, over.limit), "agent"
     if limit is None:
         return over
+    # The difference of the two limits is the usage before the handoff, or before the agent's work.
     used = round(over.used - (over.allowed - limit), 6)
     return OutOfBudget(over.limit, limit, used, scope=scope)
 
@@ -282,6 +283,8 @@ async def reserve(
                     break
             writes.append(ledger.with_hold(key, [*wanted.values(), until_us]))
         else:
+            # Set before the write: if this call is cancelled, the write may still be stored, and
+            # the next commit removes the reservation.
             run.shared_budgets.held = key
             try:
                 await run.store.write_documents(writes)

@@ -113,6 +113,8 @@ async def read_day(run: Recording, now_us: int) -> SharedLimit:
     """
     store, day = run.store, _day(run)
     while True:
+        # Read before the steps. If another process sums up in between, this total is too low, and a
+        # reservation fails. In the other order, it would be too high, and end a run too early.
         document = await store.get_document(_DAYS, f"{day}.{HELD}")
         if document is None:
             body = {"base": [0, 0.0, 0.0], "held": {}}

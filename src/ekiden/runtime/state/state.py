@@ -184,6 +184,7 @@ class RunState(Committing):
         The context and the run refer to each other. Without this call, only the garbage collector
         would free them.
         """
+        # A context whose object was replaced is kept: a new one would have the old object.
         if self._context is not None and self._context.context is self.options.context:
             self._context = None
 

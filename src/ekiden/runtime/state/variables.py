@@ -188,6 +188,7 @@ class Variables:
         if self._dropped:
             for name in self._dropped:
                 del self.own[name]
+            # Also removed here, so that `discard` does not bring them back.
             self.stored = dict(self.own)
             self.changed = True
 
