@@ -328,9 +328,9 @@ from ekiden.tracing.exports import trace_events as trace_events
 from ekiden.tracing.logs import setup_logging as setup_logging
 from ekiden.tracing.lookup import Trace as Trace
 from ekiden.tracing.lookup import read_trace as read_trace
-from ekiden.tracing.otel.exporter import add_otel_processor as add_otel_processor
-from ekiden.tracing.otel.exporter import export_otlp as export_otlp
-from ekiden.tracing.otel.follower import OtelFollower as OtelFollower
+from ekiden.tracing.otel_exporter import add_otel_processor as add_otel_processor
+from ekiden.tracing.otel_exporter import export_otlp as export_otlp
+from ekiden.tracing.otel_follower import OtelFollower as OtelFollower
 from ekiden.tracing.processors import TracingProcessor as TracingProcessor
 from ekiden.tracing.processors import add_trace_processor as add_trace_processor
 from ekiden.tracing.processors import flush_traces as flush_traces

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from ekiden.project import open_store
-from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
+from ekiden.tracing.otel_follower import FollowPolicy, OtelFollower
 
 
 async def main() -> None:

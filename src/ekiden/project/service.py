@@ -31,7 +31,7 @@ from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
-    from ekiden.tracing.otel.follower import OtelFollower
+    from ekiden.tracing.otel_follower import OtelFollower
 
 _log = logging.getLogger("ekiden.desk")
 
@@ -340,7 +340,7 @@ class Telemetry:
         """Send the spans of the tenant. A second call does nothing. A failure is only logged."""
         if not self._is_wanted or tenant.tenant in self._followers:
             return
-        from ekiden.tracing.otel.follower import OtelFollower
+        from ekiden.tracing.otel_follower import OtelFollower
 
         try:
             follower = OtelFollower(tenant.store, attributes={TENANT: tenant.tenant})
@@ -368,7 +368,7 @@ class Telemetry:
 def _is_wanted() -> bool:
     if not any(name.startswith("OTEL_") for name in os.environ):
         return False  # The usual case: do not load the exporter.
-    from ekiden.tracing.otel.exporter import is_wanted
+    from ekiden.tracing.otel_exporter import is_wanted
 
     return is_wanted()
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         setup_logging as setup_logging,
     )
     from ekiden.tracing.lookup import Node as Node, Trace as Trace, read_trace as read_trace
-    from ekiden.tracing.otel.exporter import (
+    from ekiden.tracing.otel_exporter import (
         add_otel_processor as add_otel_processor,
         export_otlp as export_otlp,
     )
-    from ekiden.tracing.otel.follower import (
+    from ekiden.tracing.otel_follower import (
         FollowPolicy as FollowPolicy,
         OtelFollower as OtelFollower,
     )
@@ -53,10 +53,10 @@ __getattr__ = lazy_names(
     {
         "ContextFilter": "ekiden.tracing.logs",
         "CostOf": "ekiden.tracing.spans",
-        "FollowPolicy": "ekiden.tracing.otel.follower",
+        "FollowPolicy": "ekiden.tracing.otel_follower",
         "JsonFormatter": "ekiden.tracing.logs",
         "Node": "ekiden.tracing.lookup",
-        "OtelFollower": "ekiden.tracing.otel.follower",
+        "OtelFollower": "ekiden.tracing.otel_follower",
         "RunTrace": "ekiden.tracing.processors",
         "Span": "ekiden.tracing.spans",
         "SpanBuilder": "ekiden.tracing.builder",
@@ -68,11 +68,11 @@ __getattr__ = lazy_names(
         "TraceDispatcher": "ekiden.tracing.processors",
         "TracingProcessor": "ekiden.tracing.processors",
         "Viewer": "ekiden.tracing.processors",
-        "add_otel_processor": "ekiden.tracing.otel.exporter",
+        "add_otel_processor": "ekiden.tracing.otel_exporter",
         "add_trace_processor": "ekiden.tracing.processors",
         "export_jsonl": "ekiden.tracing.exports",
         "export_openai": "ekiden.tracing.exports",
-        "export_otlp": "ekiden.tracing.otel.exporter",
+        "export_otlp": "ekiden.tracing.otel_exporter",
         "flush_traces": "ekiden.tracing.processors",
         "for_export": "ekiden.tracing.exports",
         "log_fields": "ekiden.tracing.logs",

@@ -14,7 +14,7 @@ from ekiden.sessions import replica_progress, search
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
 from ekiden.storage.sqlite import rows as sqlite
-from ekiden.tracing.otel import follower as otel_follower
+from ekiden.tracing import otel_follower as otel_follower
 from tests.support.sqlite import execute
 
 Place = Callable[[str], str]
@@ -82,7 +82,7 @@ def test_every_module_that_stores_a_feed_cursor_is_known() -> None:
     assert following - elsewhere == {
         "sessions/search.py",
         "sessions/replica_feed.py",
-        "tracing/otel/follower.py",
+        "tracing/otel_follower.py",
     }
     assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_follower.PLACES}
 

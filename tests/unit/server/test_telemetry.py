@@ -17,7 +17,7 @@ from ekiden.project.service import Telemetry
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
-from ekiden.tracing.otel.exporter import is_wanted
+from ekiden.tracing.otel_exporter import is_wanted
 from tests.support.gates import OpenGate
 from tests.support.otlp import OtlpServer
 from tests.support.serving import application, client_of

@@ -7,7 +7,7 @@ import asyncio
 import httpx2
 import pytest
 
-from ekiden.tracing.otel.exporter import export_otlp
+from ekiden.tracing.otel_exporter import export_otlp
 from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import a_span, clean_environment
 

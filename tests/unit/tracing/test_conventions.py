@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.tracing.otel.conventions import as_json, describe_span, genai_messages, provider_of
+from ekiden.tracing.otel_conventions import as_json, describe_span, genai_messages, provider_of
 from tests.support.cases import each_case
 from tests.unit.tracing.otel_team import SECRET, a_span
 

@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from ekiden.core.errors import UserError
 from ekiden.storage.memory import MemoryStore
 from ekiden.tracing.lookup import read_trace
-from ekiden.tracing.otel.exporter import (
+from ekiden.tracing.otel_exporter import (
     OtelSpans,
     OtlpReport,
     OtlpSender,

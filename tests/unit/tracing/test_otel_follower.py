@@ -30,8 +30,8 @@ from ekiden.storage.base import (
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call
 from ekiden.tracing.lookup import read_trace
-from ekiden.tracing.otel.exporter import OtelSpans, OtlpSender
-from ekiden.tracing.otel.follower import (
+from ekiden.tracing.otel_exporter import OtelSpans, OtlpSender
+from ekiden.tracing.otel_follower import (
     PLACES,
     FeedPosition,
     FeedSpans,

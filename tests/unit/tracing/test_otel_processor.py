@@ -11,7 +11,7 @@ import pytest
 from ekiden import Agent, Runner, Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.tracing.lookup import read_trace
-from ekiden.tracing.otel.exporter import OtelProcessor, add_otel_processor
+from ekiden.tracing.otel_exporter import OtelProcessor, add_otel_processor
 from ekiden.tracing.processors import RunTrace, flush_traces, set_trace_processors
 from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation
@@ -98,7 +98,7 @@ async def test_nothing_is_sent_while_the_sdk_is_disabled(
 async def test_what_is_known_of_sessions_is_bounded(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.tracing.otel.exporter._MOST_SESSIONS", 2)
+    monkeypatch.setattr("ekiden.tracing.otel_exporter._MOST_SESSIONS", 2)
     processor = OtelProcessor(collector.origin)
     for number in range(5):
         started = RunTrace(

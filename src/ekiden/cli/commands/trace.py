@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ekiden.client.ekiden import Ekiden
     from ekiden.tracing import Trace
-    from ekiden.tracing.otel.exporter import OtlpReport
+    from ekiden.tracing.otel_exporter import OtlpReport
 
 NOT_SENT = "cli.not_sent"
 
@@ -33,7 +33,7 @@ async def send_trace(
     trace: Trace, endpoint: str | None, *, content: bool | None, as_json: bool
 ) -> int:
     """Send the trace and report the result, and return the exit code."""
-    from ekiden.tracing.otel.exporter import export_otlp
+    from ekiden.tracing.otel_exporter import export_otlp
 
     report = await asyncio.to_thread(export_otlp, trace.spans, endpoint, content=content)
     if as_json:

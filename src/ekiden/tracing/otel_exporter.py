@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.tracing.exports import masked
-from ekiden.tracing.otel.conventions import describe_span
+from ekiden.tracing.otel_conventions import describe_span
 from ekiden.tracing.processors import RunTrace, TracingProcessor, add_trace_processor
 from ekiden.tracing.spans import Span, SpanKind, session_span_id
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import SpanContext
+
 
 _REFUSED: Final = frozenset({400, 413, 422})
 """Statuses of invalid batches, which are never accepted."""

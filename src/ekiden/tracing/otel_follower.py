@@ -23,7 +23,7 @@ from ekiden.storage.base import DocumentWrite, EventPage, SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.builder import SpanBuilder
 from ekiden.tracing.lookup import builder_for, trace_context
-from ekiden.tracing.otel.exporter import (
+from ekiden.tracing.otel_exporter import (
     OtelSpans,
     OtlpReport,
     OtlpSender,
