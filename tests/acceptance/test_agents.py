@@ -13,7 +13,7 @@ from tests.support.forked import ForkedPopen
 
 
 @pytest.mark.slow
-def test_a_bad_file_among_good_ones_is_named_and_can_be_left_out(project: Project) -> None:
+def test_an_invalid_agent_file_is_named_and_can_be_skipped(project: Project) -> None:
     project.agent("latin", b"---\nname: caf\xe9\n---\nText.\n")
     validated = project("agents", "validate")
     assert validated.code == 2
@@ -27,7 +27,7 @@ def test_a_bad_file_among_good_ones_is_named_and_can_be_left_out(project: Projec
 
 
 @pytest.mark.slow
-def test_an_unknown_agent_is_refused_with_the_one_that_was_meant(project: Project) -> None:
+def test_an_unknown_agent_is_refused_with_a_suggestion(project: Project) -> None:
     refused = project("run", "@biling hello", "--json")
     assert (refused.code, refused.error["code"]) == (5, "agent.unknown")
     assert "did you mean 'billing'?" in refused.error["message"]

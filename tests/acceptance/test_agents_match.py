@@ -7,7 +7,7 @@ import pytest
 from tests.acceptance.conftest import Project
 
 
-def test_agents_are_found_by_what_they_can_do(project: Project) -> None:
+def test_agents_are_found_by_capability(project: Project) -> None:
     shown = project("agents", "match", "refunds,invoices")
     assert (shown.code, shown.err) == (0, "")
     assert "billing" in shown.out
@@ -17,13 +17,13 @@ def test_agents_are_found_by_what_they_can_do(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_is_an_error_that_scripts_can_tell(project: Project) -> None:
+def test_no_matching_agent_is_an_error_with_an_exit_code(project: Project) -> None:
     refused = project("agents", "match", "refunds", "--exclude", "billing", "--json")
     assert (refused.code, refused.json) == (5, [])
     assert refused.error["code"] == "cli.nobody_capable"
 
 
 @pytest.mark.slow
-def test_names_that_are_not_utf_8_do_no_harm(project: Project) -> None:
+def test_agents_match_refuses_arguments_that_are_not_utf_8(project: Project) -> None:
     refused = project("agents", "match", b"caf\xe9", "--json")
     assert (refused.code, refused.error["code"]) == (2, "cli.bad_input")

@@ -41,7 +41,7 @@ async def ask(store: Store, asker: str, target: str, subject: str, session: str 
     await store.put_messages([put])
 
 
-async def test_ps_tells_who_waits_for_whom_why_and_who_works(
+async def test_ps_shows_waiting_agents_reasons_and_running_agents(
     project: Project, store: Store
 ) -> None:
     await store.create(NewSession(id="s1", agent="billing", status="waiting"))
@@ -74,7 +74,7 @@ async def test_ps_tells_who_waits_for_whom_why_and_who_works(
 
 
 @pytest.mark.slow
-async def test_ps_as_json_has_every_wait_and_clears_what_is_over(
+async def test_ps_as_json_lists_every_wait_and_clear_removes_stale_ones(
     project: Project, store: Store
 ) -> None:
     await ask(store, "a", "b", "first")
@@ -90,7 +90,7 @@ async def test_ps_as_json_has_every_wait_and_clears_what_is_over(
 
 
 @pytest.mark.slow
-async def test_deadlocks_are_listed_present_ones_first(project: Project, store: Store) -> None:
+async def test_deadlocks_are_listed_current_ones_first(project: Project, store: Store) -> None:
     assert project("agents", "deadlocks").out == "no deadlocks\n"
     await ask(store, "pm#1", "sales#1", "data")
     await ask(store, "sales#1", "pm#1", "which?")
@@ -110,7 +110,7 @@ async def test_deadlocks_are_listed_present_ones_first(project: Project, store: 
 
 
 @pytest.mark.slow
-async def test_deadlocks_come_page_by_page(project: Project, store: Store) -> None:
+async def test_deadlocks_are_listed_in_pages(project: Project, store: Store) -> None:
     for name in "abc":
         await ask(store, name, name, "myself")
         await break_deadlock(store, name)
@@ -123,7 +123,7 @@ async def test_deadlocks_come_page_by_page(project: Project, store: Store) -> No
 
 
 @pytest.mark.slow
-def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Project) -> None:
+def test_without_a_store_no_agent_waits_and_deadlocks_exits_with_7(project: Project) -> None:
     assert {each["status"] for each in project("agents", "ps", "--json").json} == {"none"}
     refused = project("agents", "deadlocks", "--json")
     assert (refused.code, refused.error["code"]) == (7, "store.unavailable")
@@ -131,7 +131,7 @@ def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Projec
 
 
 @pytest.mark.slow
-def test_the_help_says_what_is_shown(project: Project) -> None:
+def test_the_help_describes_what_ps_shows(project: Project) -> None:
     assert "An agent can wait for another agent" in project("agents", "ps", "--help").out
     assert "in a circle" in project("agents", "deadlocks", "--help").out
     overview = project("--help").out

@@ -47,7 +47,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, out
 
 
-def test_a_run_stays_until_somebody_answered_in_another_terminal(ekiden: Ekiden) -> None:
+def test_a_run_waits_until_a_question_is_answered_in_another_terminal(ekiden: Ekiden) -> None:
     ekiden.write("desk.py", TEAM)
     process = ekiden.start(*RUN, "--wait", "the offer, please")
     item = waiting(process)
@@ -62,7 +62,7 @@ def test_a_run_stays_until_somebody_answered_in_another_terminal(ekiden: Ekiden)
 
 
 @pytest.mark.slow
-def test_a_run_that_does_not_stay_says_how_to_answer_and_to_go_on(ekiden: Ekiden) -> None:
+def test_a_run_without_waiting_prints_how_to_answer_and_resume(ekiden: Ekiden) -> None:
     ekiden.write("desk.py", TEAM)
     ran = ekiden(*RUN, "the offer, please")
     assert (ran.code, ran.out) == (4, "")
@@ -96,7 +96,7 @@ def test_ctrl_c_and_kill_leave_the_session_waiting(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_patience_that_ends_leaves_the_session_waiting(ekiden: Ekiden) -> None:
+def test_an_elapsed_wait_limit_leaves_the_session_waiting(ekiden: Ekiden) -> None:
     ekiden.write("desk.py", TEAM)
     ran = ekiden(*RUN, "--wait-timeout", "0.1", "--json", "the offer, please")
     assert (ran.code, ran.json["outcome"]) == (4, "waiting")
@@ -106,7 +106,7 @@ def test_patience_that_ends_leaves_the_session_waiting(ekiden: Ekiden) -> None:
     assert remark == {"note": "no answer within 0.1 s; the session still waits"}
 
 
-def test_a_tool_that_needs_a_yes_waits_in_the_inbox(project: Project) -> None:
+def test_a_tool_that_needs_approval_waits_in_the_inbox(project: Project) -> None:
     (project.folder / "notes.txt").write_text("the secret is 42")
     confirmation = "confirmation: {timeout: 600}"
     project.agent(

@@ -48,7 +48,7 @@ def meddled(desk: Ekiden, sql: str, *options: str) -> Ran:
     return desk("audit", "verify", *options)
 
 
-def test_what_was_stored_is_listed_and_unbroken(desk: Ekiden) -> None:
+def test_stored_audit_records_are_listed_and_verified(desk: Ekiden) -> None:
     listed = desk("audit", "list", "--session", "s1", "--oldest-first", "--json")
     moves = [each["move"] for each in listed.json if each["type"] == "handoff"]
     whole = ["initiated", "validating", "transferring", "completed"]

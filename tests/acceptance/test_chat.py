@@ -67,12 +67,12 @@ def test_each_line_is_a_message_and_the_agent_keeps_the_session(ekiden: Ekiden) 
 
 
 @pytest.mark.slow
-def test_nothing_to_say_is_no_error(ekiden: Ekiden) -> None:
+def test_empty_chat_input_is_no_error(ekiden: Ekiden) -> None:
     ran = _say(ekiden)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
-def test_json_has_a_line_for_everything_that_happens(ekiden: Ekiden) -> None:
+def test_json_output_has_a_line_for_every_event(ekiden: Ekiden) -> None:
     ran = _say(ekiden, json.dumps({"text": ORDER}), '"@billing\\n1042"', options=("--json",))
     assert (ran.code, ran.err) == (0, "")
     lines = _lines(ran)
@@ -106,7 +106,7 @@ def test_json_has_a_line_for_everything_that_happens(ekiden: Ekiden) -> None:
     assert (lines[7]["method"], lines[7]["agent"]) == ("named", "billing")
 
 
-def test_commands_work_in_a_pipe(ekiden: Ekiden) -> None:
+def test_chat_commands_work_in_a_pipe(ekiden: Ekiden) -> None:
     ran = _say(ekiden, "/agents", ORDER, "/rewind", "/rewind 1", "/session", "/quit", "never said")
     assert ran.code == 0
     assert "@triage *" in ran.out
@@ -116,7 +116,7 @@ def test_commands_work_in_a_pipe(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_an_unknown_command_says_what_was_probably_meant(ekiden: Ekiden) -> None:
+def test_an_unknown_chat_command_is_reported_with_a_suggestion(ekiden: Ekiden) -> None:
     ran = _say(ekiden, "/agnets", "//etc/hosts, order 1042")
     assert ran.code == 2
     assert "error[cli.usage]: there is no command /agnets; did you mean /agents?" in ran.err
@@ -124,7 +124,7 @@ def test_an_unknown_command_says_what_was_probably_meant(ekiden: Ekiden) -> None
 
 
 @pytest.mark.slow
-def test_the_exit_code_is_that_of_the_last_message_that_failed(ekiden: Ekiden) -> None:
+def test_the_exit_code_is_that_of_the_last_failed_message(ekiden: Ekiden) -> None:
     ekiden.write("broken.py", BROKEN_TEAM)
     ran = _say(ekiden, "break", "hello", options=("--team", "broken:team"))
     assert ran.code == 1
@@ -138,7 +138,7 @@ def test_the_exit_code_is_that_of_the_last_message_that_failed(ekiden: Ekiden) -
     ]
 
 
-def test_a_line_that_is_no_text_is_an_error_and_the_next_is_heard(ekiden: Ekiden) -> None:
+def test_an_undecodable_line_is_an_error_and_the_next_line_is_processed(ekiden: Ekiden) -> None:
     ran = ekiden("chat", input=b"\xff\xfe\n" + ORDER.encode() + b"\n")
     assert (ran.code, ran.out) == (2, ANSWER)
     ran = ekiden("chat", "--json", input=b'{"no": 1}\n')
@@ -147,7 +147,7 @@ def test_a_line_that_is_no_text_is_an_error_and_the_next_is_heard(ekiden: Ekiden
 
 
 @pytest.mark.slow
-def test_a_session_is_gone_on_with_by_name_or_as_the_newest(ekiden: Ekiden) -> None:
+def test_a_session_is_continued_by_name_or_as_the_newest(ekiden: Ekiden) -> None:
     assert _say(ekiden, ORDER, options=("--session", "s1")).code == 0
     ran = _say(ekiden, "1043", options=("--continue",))
     assert "Order 1043 is packing" in ran.out
@@ -170,7 +170,7 @@ def test_a_session_is_gone_on_with_by_name_or_as_the_newest(ekiden: Ekiden) -> N
         (("--store", "nowhere://x"), 2),
     ],
 )
-def test_options_that_cannot_be_are_refused(
+def test_invalid_chat_options_are_refused(
     ekiden: Ekiden, options: tuple[str, ...], code: int
 ) -> None:
     ran = _say(ekiden, ORDER, options=options)
@@ -179,13 +179,13 @@ def test_options_that_cannot_be_are_refused(
 
 
 @pytest.mark.slow
-def test_there_are_no_colours_in_a_pipe(ekiden: Ekiden) -> None:
+def test_output_in_a_pipe_has_no_colours(ekiden: Ekiden) -> None:
     ran = _say(ekiden, ORDER, "/help", "/agents", FORCE_COLOR="1", TERM="xterm-256color")
     assert "\x1b" not in ran.out + ran.err
 
 
 @pytest.mark.slow
-def test_going_back_leaves_the_old_session_as_it_was(ekiden: Ekiden) -> None:
+def test_rewind_in_chat_leaves_the_old_session_unchanged(ekiden: Ekiden) -> None:
     options = ("--session", "s1", "--json")
     ran = _say(ekiden, ORDER, "@billing refund 1042", "/rewind 2", "1043", options=options)
     branch = next(line for line in _lines(ran) if line.get("forked_from"))
@@ -199,7 +199,7 @@ def test_going_back_leaves_the_old_session_as_it_was(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_agent_files_route_and_a_bad_one_is_named(ekiden: Ekiden) -> None:
+def test_agent_files_are_routed_to_and_an_invalid_file_is_named(ekiden: Ekiden) -> None:
     agents = ekiden.folder / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "debugger.md").write_text(
@@ -260,7 +260,7 @@ def test_a_signal_leaves_a_session_that_can_be_resumed(
 
 
 @pytest.mark.slow
-def test_a_signal_ends_a_chat_that_waits_for_input(ekiden: Ekiden) -> None:
+def test_a_signal_ends_a_chat_that_is_waiting_for_input(ekiden: Ekiden) -> None:
     ekiden.write("open", "")
     with _begin(ekiden) as process:
         assert process.stdout is not None
@@ -271,7 +271,7 @@ def test_a_signal_ends_a_chat_that_waits_for_input(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_ends_it_quietly(ekiden: Ekiden) -> None:
+def test_a_closed_output_pipe_ends_the_chat_quietly(ekiden: Ekiden) -> None:
     ekiden.write("open", "")
     with _begin(ekiden, "--json") as process:
         assert process.stdout is not None
@@ -299,7 +299,7 @@ team = Agent("sales", run=answer)
 
 
 @pytest.mark.slow
-def test_a_program_answers_a_question_to_people_and_gets_the_result(ekiden: Ekiden) -> None:
+def test_a_program_answers_an_inbox_question_and_gets_the_result(ekiden: Ekiden) -> None:
     ekiden.write("asking.py", ASKING_TEAM)
     (ekiden.folder / ".ekiden").mkdir()
     ekiden.write(".ekiden/settings.json", '{"inbox": {"role": "店長"}}')

@@ -237,7 +237,7 @@ def test_several_lines_are_one_message(chat: Open) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_typed_is_found_again_in_the_next_chat(chat: Open, tmp_path: Path) -> None:
+def test_input_history_is_available_in_the_next_chat(chat: Open, tmp_path: Path) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
         terminal.say(ORDER)
@@ -261,7 +261,7 @@ def test_what_was_typed_is_found_again_in_the_next_chat(chat: Open, tmp_path: Pa
         terminal.wait_for(SHIPPED)
 
 
-def test_ctrl_c_stops_the_turn_and_resume_goes_on(chat: Open, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_turn_and_resume_continues_it(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     with chat("--team", "writing:team", height=40) as terminal:
         terminal.wait_for("writer ›")
@@ -277,7 +277,7 @@ def test_ctrl_c_stops_the_turn_and_resume_goes_on(chat: Open, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_an_answer_is_drawn_and_never_obeyed(chat: Open, tmp_path: Path) -> None:
+def test_control_sequences_in_an_answer_are_shown_not_executed(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     (tmp_path / "project" / "open").touch()
     with chat("--team", "writing:team", height=40) as terminal:
@@ -302,7 +302,7 @@ def test_an_answer_is_drawn_and_never_obeyed(chat: Open, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_narrow_window_that_becomes_wide(chat: Open, tmp_path: Path) -> None:
+def test_an_answer_is_redrawn_when_a_narrow_window_becomes_wide(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     (tmp_path / "project" / "open").touch()
     with chat("--team", "writing:team", width=30, height=40) as terminal:
@@ -324,7 +324,9 @@ def test_a_narrow_window_that_becomes_wide(chat: Open, tmp_path: Path) -> None:
         ("", "The tool was not run"),
     ],
 )
-def test_a_tool_asks_first(chat: Open, tmp_path: Path, answer: str, told: str) -> None:
+def test_a_tool_asks_for_approval_before_it_runs(
+    chat: Open, tmp_path: Path, answer: str, told: str
+) -> None:
     (tmp_path / "project" / "asking.py").write_text(ASKING)
     with chat("--team", "asking:team") as terminal:
         terminal.wait_for("clerk ›")
@@ -347,7 +349,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it(
+def test_a_long_question_is_fully_shown_and_earlier_keys_do_not_answer_it(
     chat: Open, tmp_path: Path
 ) -> None:
     (tmp_path / "project" / "long.py").write_text(LONG)
@@ -375,9 +377,7 @@ def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it
 
 
 @pytest.mark.slow
-def test_agent_files_that_are_left_out_are_named_above_the_prompt(
-    chat: Open, tmp_path: Path
-) -> None:
+def test_skipped_agent_files_are_named_above_the_prompt(chat: Open, tmp_path: Path) -> None:
     agents = tmp_path / "project" / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "bad.md").write_text("---\nname: bad\nnonsense: 1\n---\n")
@@ -388,7 +388,7 @@ def test_agent_files_that_are_left_out_are_named_above_the_prompt(
 
 
 @pytest.mark.slow
-def test_a_tool_that_is_allowed_does_not_ask(chat: Open, tmp_path: Path) -> None:
+def test_an_allowed_tool_does_not_ask(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "asking.py").write_text(ASKING)
     with chat("--team", "asking:team", "--allow", "er*") as terminal:
         terminal.wait_for("clerk ›")
@@ -397,7 +397,7 @@ def test_a_tool_that_is_allowed_does_not_ask(chat: Open, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
+def test_a_session_can_be_picked_and_continued(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
         terminal.say(ORDER)
@@ -423,7 +423,7 @@ def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
 
 
 @pytest.mark.slow
-def test_going_back_to_an_earlier_message(chat: Open) -> None:
+def test_rewind_in_a_terminal_goes_back_to_an_earlier_message(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
         terminal.say(ORDER)
@@ -437,7 +437,7 @@ def test_going_back_to_an_earlier_message(chat: Open) -> None:
 
 
 @pytest.mark.slow
-def test_agents_that_change_are_reloaded_between_messages(chat: Open, tmp_path: Path) -> None:
+def test_changed_agents_are_reloaded_between_messages(chat: Open, tmp_path: Path) -> None:
     agents = tmp_path / "project" / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     file = agents / "debugger.md"
@@ -457,9 +457,7 @@ def test_agents_that_change_are_reloaded_between_messages(chat: Open, tmp_path: 
 
 
 @pytest.mark.slow
-def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
-    chat: Open, tmp_path: Path
-) -> None:
+def test_invalid_agent_files_are_listed_before_the_chat_starts(chat: Open, tmp_path: Path) -> None:
     agents = tmp_path / "project" / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "bad.md").write_text("---\nname: bad\nnonsense: 1\n---\n")
@@ -470,9 +468,7 @@ def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(
-    chat: Open, number: int, code: int
-) -> None:
+def test_a_signal_at_the_prompt_restores_the_terminal(chat: Open, number: int, code: int) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
         terminal.say(ORDER)
@@ -484,7 +480,7 @@ def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
+def test_chat_works_in_a_dumb_terminal(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     with chat("--team", "writing:team", height=50, TERM="dumb") as terminal:
         terminal.wait_for("writer>")
@@ -500,7 +496,7 @@ def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_from_another_terminal_goes_on_and_keeps_what_is_typed(
+def test_an_answer_from_another_terminal_continues_the_run_and_keeps_the_input(
     chat: Open, tmp_path: Path
 ) -> None:
     (tmp_path / "project" / "offers.py").write_text(OFFERS)
@@ -549,7 +545,7 @@ def test_a_question_to_people_is_answered_in_the_chat(chat: Open, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_simple_terminal_goes_on_below_its_prompt(chat: Open, tmp_path: Path) -> None:
+def test_a_run_in_a_dumb_terminal_continues_below_its_prompt(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "offers.py").write_text(OFFERS)
     with chat("--team", "offers:team", TERM="dumb") as terminal:
         terminal.wait_for("sales>")

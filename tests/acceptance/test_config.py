@@ -32,7 +32,7 @@ def file_of(ekiden: Ekiden) -> Path:
     return path
 
 
-def test_a_change_keeps_the_rest_of_the_file_byte_for_byte(ekiden: Ekiden) -> None:
+def test_config_set_keeps_the_rest_of_the_file_byte_for_byte(ekiden: Ekiden) -> None:
     file_of(ekiden).write_bytes(NOTED)
     assert ekiden("config", "set", "routing.strategy", "rule").code == 0
     assert file_of(ekiden).read_bytes() == NOTED.replace(b'"llm"', b'"rule"')
@@ -45,7 +45,7 @@ def test_a_change_keeps_the_rest_of_the_file_byte_for_byte(ekiden: Ekiden) -> No
 
 
 @pytest.mark.slow
-def test_environment_project_user(ekiden: Ekiden) -> None:
+def test_the_environment_overrides_the_project_and_the_project_the_user(ekiden: Ekiden) -> None:
     ekiden("config", "set", "--user", "routing.strategy", "semantic")
     assert ekiden("config", "get", "routing.strategy").out == "semantic\n"
     ekiden("config", "set", "routing.strategy", "llm")
@@ -55,7 +55,7 @@ def test_environment_project_user(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
+def test_all_faults_of_both_files_are_reported_at_once(ekiden: Ekiden) -> None:
     ekiden("config", "set", "--user", "model", "openai:b")
     user = Path(ekiden.env["HOME"]) / ".ekiden" / "settings.json"
     user.write_text('{\n  "modle": "x"\n}')
@@ -71,7 +71,7 @@ def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
     assert ekiden("config", "list", "--json").error["code"] == "settings.invalid"
 
 
-def test_processes_that_write_at_once_lose_nothing(ekiden: Ekiden) -> None:
+def test_concurrent_writes_by_processes_lose_nothing(ekiden: Ekiden) -> None:
     values = {
         "model": "openai:x",
         "store": "x.db",
@@ -88,7 +88,7 @@ def test_processes_that_write_at_once_lose_nothing(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_that_is_not_utf_8_is_no_traceback(ekiden: Ekiden) -> None:
+def test_text_that_is_not_utf_8_is_an_error_without_traceback(ekiden: Ekiden) -> None:
     ran = ekiden("config", "set", "model", b"a:\xff")
     assert ran.code == 2
     assert "error[cli.bad_input]" in ran.err
@@ -100,7 +100,7 @@ def test_a_text_that_is_not_utf_8_is_no_traceback(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_always_sees_a_whole_file(ekiden: Ekiden) -> None:
+def test_a_reader_never_sees_a_partly_written_file(ekiden: Ekiden) -> None:
     file_of(ekiden).write_bytes(NOTED)
     writer = ekiden.start("config", "set", "model", "openai:" + "y" * 4000)
     seen = set()

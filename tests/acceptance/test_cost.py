@@ -50,7 +50,7 @@ def desk(ekiden: Ekiden, stored: Path) -> Ekiden:
     return ekiden
 
 
-def test_the_cost_of_everything_is_shown_and_what_nobody_knows(desk: Ekiden) -> None:
+def test_total_cost_is_shown_with_models_of_unknown_price(desk: Ekiden) -> None:
     ran = desk("cost")
     assert ran.code == 0
     header, *rows = [line.split() for line in ran.out.splitlines()]
@@ -64,14 +64,14 @@ def test_the_cost_of_everything_is_shown_and_what_nobody_knows(desk: Ekiden) -> 
 
 
 @pytest.mark.slow
-def test_a_session_costs_what_those_cost_that_answered_it(desk: Ekiden) -> None:
+def test_the_cost_of_a_session_is_the_cost_of_its_agents(desk: Ekiden) -> None:
     report = desk("cost", "s1", "--by", "agent", "--json").json
     assert [(line["agent"], line["cost"]) for line in report["lines"]] == [("helper", 0.45)]
     assert desk("cost", "nope").code == 5
 
 
 @pytest.mark.slow
-def test_prices_of_the_settings_win(desk: Ekiden) -> None:
+def test_prices_in_the_settings_override_built_in_prices(desk: Ekiden) -> None:
     prices = {"x:house-model": {"input": 1, "output": 10}, "gpt-5-mini": {"input": 0, "output": 0}}
     assert desk("config", "set", "prices", json.dumps(prices)).code == 0
     report = desk("cost", "--by", "model", "--json").json
@@ -84,7 +84,7 @@ def test_prices_of_the_settings_win(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_calls_can_be_put_together_and_left_out_by_time(desk: Ekiden) -> None:
+def test_calls_can_be_grouped_and_filtered_by_time(desk: Ekiden) -> None:
     by_day = desk("cost", "--by", "day", "--json").json
     assert by_day["total"]["requests"] == by_day["lines"][0]["requests"] == 2
     by_two = desk("cost", "--by", "session", "--by", "model", "--json").json

@@ -115,7 +115,7 @@ def refused(desk: Desk, server: OpenAIServer, out: str, *, by: str, reason: str)
     assert desk.begun <= record["timestamp"] <= time.time()
 
 
-async def test_in_the_inbox_of_another_terminal(desk: Desk) -> None:
+async def test_a_deletion_rejected_in_the_inbox_of_another_terminal_is_not_run(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
         process = desk.project.ekiden.start(
@@ -162,7 +162,7 @@ def at_a_terminal(desk: Desk, answer: bytes) -> tuple[int, str, bytes]:
 
 
 @pytest.mark.slow
-async def test_at_the_terminal(desk: Desk) -> None:
+async def test_a_deletion_rejected_at_the_terminal_is_not_run(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
         code, out, asked = await asyncio.to_thread(at_a_terminal, desk, b"n\n")
@@ -172,7 +172,7 @@ async def test_at_the_terminal(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-async def test_after_a_yes_it_is_really_gone(desk: Desk) -> None:
+async def test_an_approved_deletion_is_run(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
         code, _, _ = await asyncio.to_thread(at_a_terminal, desk, b"y\n")
@@ -182,7 +182,7 @@ async def test_after_a_yes_it_is_really_gone(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-async def test_a_person_may_change_what_is_deleted(desk: Desk) -> None:
+async def test_a_person_may_edit_the_command_that_deletes(desk: Desk) -> None:
     (desk.project.folder / "rubbish").mkdir()
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
@@ -196,7 +196,7 @@ async def test_a_person_may_change_what_is_deleted(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-async def test_where_nobody_can_be_asked(desk: Desk) -> None:
+async def test_a_deletion_is_refused_where_approval_is_impossible(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
         ran: Ran = await asyncio.to_thread(
@@ -207,7 +207,7 @@ async def test_where_nobody_can_be_asked(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-async def test_by_a_program(desk: Desk) -> None:
+async def test_a_deletion_rejected_by_a_program_is_not_run(desk: Desk) -> None:
     (desk.project.folder / "program.py").write_text(PROGRAM)
     async with OpenAIServer(steps()) as server:
         desk.connect(server)

@@ -44,18 +44,18 @@ def run(ekiden: Ekiden, name: str, *arguments: str, typed: str = "") -> str:
         ("reject", "do not just repeat it.\nuser → triage → billing\n"),
     ],
 )
-def test_the_support_desk_asks_before_it_refunds(ekiden: Ekiden, choice: str, end: str) -> None:
+def test_the_support_desk_asks_before_a_refund(ekiden: Ekiden, choice: str, end: str) -> None:
     printed = run(ekiden, "support_desk.py", typed=f"{choice}\n")
     assert printed.startswith('may billing run refund? {"order_id":"1042","euros":30}\n')
     assert printed.endswith(end)
 
 
-def test_the_support_desk_without_a_terminal_says_how_to_answer(ekiden: Ekiden) -> None:
+def test_the_support_desk_without_a_terminal_prints_how_to_answer(ekiden: Ekiden) -> None:
     with pytest.raises(AssertionError, match=r"no terminal to ask at; answer with: ekiden inbox"):
         run(ekiden, "support_desk.py")
 
 
-def test_the_research_team_joins_two_results(ekiden: Ekiden) -> None:
+def test_the_research_team_merges_two_results(ekiden: Ekiden) -> None:
     for _ in range(2):  # The second time it only shows what is stored.
         printed = run(ekiden, "research_team.py").splitlines()
         assert sorted(printed[:2]) == [
@@ -65,12 +65,12 @@ def test_the_research_team_joins_two_results(ekiden: Ekiden) -> None:
         assert printed[-1] == "Heat pumps are efficient (3 to 4), and sales grow by 12 % a year."
 
 
-def test_the_coding_agents_hand_work_back_until_its_test_passes(ekiden: Ekiden) -> None:
+def test_the_coding_agents_hand_off_until_the_test_passes(ekiden: Ekiden) -> None:
     printed = run(ekiden, "coding_agents.py").splitlines()
     assert printed[:3] == ["test: AssertionError", "test: passed", "leap.py passes its test."]
 
 
-def test_the_travel_desk_cancels_the_seat(ekiden: Ekiden) -> None:
+def test_the_travel_desk_rolls_back_the_seat(ekiden: Ekiden) -> None:
     assert run(ekiden, "booking.py").endswith("the hotel does not answer). You pay nothing.\n")
     booked, cancelled = (ekiden.folder / "bookings.txt").read_text().splitlines()
     assert booked.startswith("4B booked ")
@@ -87,7 +87,7 @@ def test_the_negotiation_ends_in_a_handoff(ekiden: Ekiden) -> None:
     ]
 
 
-def test_the_phone_agent_hands_the_caller_over(ekiden: Ekiden) -> None:
+def test_the_phone_agent_hands_off_the_caller(ekiden: Ekiden) -> None:
     assert run(ekiden, "phone_agent.py").splitlines() == [
         "caller: Where is my order 1042?",
         "reception hands to orders",
@@ -98,7 +98,7 @@ def test_the_phone_agent_hands_the_caller_over(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_has_a_console_and_sessions_to_look_at(ekiden: Ekiden) -> None:
+def test_the_example_server_has_a_console_and_sessions(ekiden: Ekiden) -> None:
     with ForkedPopen(
         [sys.executable, str(EXAMPLES / "console_server.py"), "--port", "0", "--json"],
         cwd=ekiden.folder,
@@ -133,7 +133,7 @@ def test_workers_share_the_sessions_of_a_database(ekiden: Ekiden, postgres_url: 
 
 
 @pytest.mark.slow
-async def test_temporal_drives_a_session(ekiden: Ekiden, temporal_server: DevServer) -> None:
+async def test_temporal_runs_a_session(ekiden: Ekiden, temporal_server: DevServer) -> None:
     await client_of(temporal_server)
     printed = await asyncio.to_thread(run, ekiden, "temporal_desk.py", temporal_server.address)
     assert printed == "done - order 1042 arrives tomorrow\n"

@@ -77,7 +77,7 @@ def test_the_operator_answers_from_another_terminal_and_pm_finishes(
     assert (process.returncode, out, err) == (0, offer, "")
 
 
-def test_the_offer_goes_on_after_its_program_was_killed(ekiden: Ekiden, start: Start) -> None:
+def test_the_offer_resumes_after_its_program_was_killed(ekiden: Ekiden, start: Start) -> None:
     process = start("offer.py")
     command = asked(process)
     process.kill()
@@ -150,7 +150,7 @@ def test_the_travel_desk_answers_without_a_model(
     assert done.stdout.count("## ") == (len(parts) if len(parts) > 1 else 0)
 
 
-def test_the_travel_desk_says_what_is_missing_and_invents_no_answer(ekiden: Ekiden) -> None:
+def test_the_travel_desk_reports_missing_details_and_invents_no_answer(ekiden: Ekiden) -> None:
     partly = ask_the_desk(ekiden, "What is the weather in Atlantis, and what is 12 * 7?")
     assert (partly.returncode, partly.stdout.partition("\n\n## Missing\n\n")[0]) == (
         0,
@@ -162,7 +162,7 @@ def test_the_travel_desk_says_what_is_missing_and_invents_no_answer(ekiden: Ekid
     assert "no answer:" in nothing.stderr
 
 
-def test_the_plan_of_the_travel_desk_can_be_looked_at(ekiden: Ekiden) -> None:
+def test_the_plan_of_the_travel_desk_is_shown(ekiden: Ekiden) -> None:
     (ekiden.folder / "travel_desk.py").write_bytes((EXAMPLES / "travel_desk.py").read_bytes())
     planned = ekiden("plan", "--team", "travel_desk:team", "--json", "京都天气，然后订酒店")
     assert planned.code == 0, planned.err
@@ -209,7 +209,7 @@ def server(ekiden: Ekiden) -> Iterator[str]:
         ("reject", "done: Order 1042 is not paid back.\n"),
     ],
 )
-def test_a_client_of_the_served_desk_is_asked_before_money_is_paid_back(
+def test_a_client_of_the_served_desk_is_asked_before_a_refund(
     ekiden: Ekiden, server: str, choice: str, end: str
 ) -> None:
     done = forked.run(

@@ -89,7 +89,7 @@ def asleep(ekiden: Ekiden, message: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
-def test_an_idle_session_is_handed_over_and_the_target_answers(shop: Ekiden) -> None:
+def test_handoff_start_moves_an_idle_session_and_the_target_answers(shop: Ekiden) -> None:
     ran = shop("handoff", "start", "s", "--to", "clerk", "--reason", "她问", "--by", "安娜", *TEAM)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == "s.h1: door → clerk completed\nclerk: the clerk sees 1: 您好 👋\n"
@@ -100,7 +100,7 @@ def test_an_idle_session_is_handed_over_and_the_target_answers(shop: Ekiden) -> 
     assert shop("chain", "s").out.splitlines()[0] == "s: user → door → clerk"
 
 
-def test_refusals_have_a_code_and_the_way_out(shop: Ekiden) -> None:
+def test_a_refused_handoff_has_a_code_and_advice(shop: Ekiden) -> None:
     expected = {
         "klerk": (5, "AGENT_NOT_FOUND", "did you mean 'clerk'?"),
         "stranger": (1, "PERMISSION_DENIED", "add it to the `handoffs` of 'door'"),
@@ -117,7 +117,7 @@ def test_refusals_have_a_code_and_the_way_out(shop: Ekiden) -> None:
     assert shop("audit", "verify", "--json").json["ok"] is True
 
 
-def test_a_running_session_is_handed_over_at_once(shop: Ekiden) -> None:
+def test_a_running_session_is_handed_off_immediately(shop: Ekiden) -> None:
     with asleep(shop, "pass on") as process:
         # The sleeper never took over, so the handoff to it is still open.
         ran = hand(shop, "clerk", "--policy", "immediate", session="busy")
@@ -129,7 +129,7 @@ def test_a_running_session_is_handed_over_at_once(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_graceful_handoff_waits_for_the_step_and_gives_up_in_time(shop: Ekiden) -> None:
+def test_a_graceful_handoff_waits_for_the_step_and_times_out(shop: Ekiden) -> None:
     with asleep(shop, "@sleeper hello"):
         ran = hand(shop, "clerk", "--timeout", "0.3", session="busy")
         assert (ran.code, ran.json["status"]) == (1, "failed")
@@ -142,7 +142,7 @@ def test_a_graceful_handoff_waits_for_the_step_and_gives_up_in_time(shop: Ekiden
 
 
 @pytest.mark.slow
-def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
+def test_ctrl_c_prints_how_to_cancel_the_requested_handoff(shop: Ekiden) -> None:
     with asleep(shop, "@sleeper hello"):
         asking = shop.start("handoff", "start", "busy", "--to", "clerk", *TEAM)
         assert asking.stderr is not None
@@ -162,7 +162,7 @@ def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_handoff_that_is_not_confirmed_is_cancelled_in_the_process_that_runs_it(
+def test_an_unconfirmed_handoff_is_cancelled_in_the_running_process(
     shop: Ekiden,
 ) -> None:
     with asleep(shop, "pass on") as process:
@@ -176,7 +176,7 @@ def test_a_handoff_that_is_not_confirmed_is_cancelled_in_the_process_that_runs_i
     assert settled.code == 0
 
 
-def test_a_person_answers_what_was_handed_to_people(shop: Ekiden) -> None:
+def test_a_person_answers_a_session_handed_off_to_people(shop: Ekiden) -> None:
     asked = shop("handoff", "start", "s", "--to", "person:support", *TEAM)
     assert (asked.code, asked.err) == (
         0,
@@ -190,7 +190,7 @@ def test_a_person_answers_what_was_handed_to_people(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_person_gives_the_session_back_with_the_answer(shop: Ekiden) -> None:
+def test_a_person_returns_the_session_with_an_answer(shop: Ekiden) -> None:
     hand(shop, "person:support")
     ran = shop("handoff", "answer", "s", "tell her", "--back", "--by", "bo", *TEAM)
     assert (ran.code, ran.out) == (0, "door heard: hello\n")
@@ -199,7 +199,7 @@ def test_a_person_gives_the_session_back_with_the_answer(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_handoffs_of_an_agent_come_in_pages(shop: Ekiden) -> None:
+def test_handoffs_of_an_agent_are_listed_in_pages(shop: Ekiden) -> None:
     for to in ("closed", "clerk"):
         hand(shop, to)
     first = shop("handoff", "list", "--agent", "door", "--limit", "1", "--json")
@@ -215,7 +215,7 @@ def test_the_handoffs_of_an_agent_come_in_pages(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_without_a_name_and_a_handoff_without_one_are_exit_5(shop: Ekiden) -> None:
+def test_an_unknown_session_or_handoff_exits_with_5(shop: Ekiden) -> None:
     for command in (("start", "none", "--to", "clerk", *TEAM), ("show", "none.h1")):
         ran = shop("handoff", *command, "--json")
         assert ran.code == 5

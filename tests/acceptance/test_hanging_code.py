@@ -36,7 +36,7 @@ def began(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["threads", "ignores"])
-def test_a_worker_ends_although_code_works_on(at: Site, tmp_path: Path, name: str) -> None:
+def test_a_worker_exits_although_user_code_still_runs(at: Site, tmp_path: Path, name: str) -> None:
     async def say() -> None:
         async with SqliteStore(Path(at.store)) as store:
             await submit(team[name], "go", session=Session("a", store=store))
@@ -49,7 +49,7 @@ def test_a_worker_ends_although_code_works_on(at: Site, tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("name", ["threads", "ignores"])
-def test_a_server_answers_and_ends_although_code_works_on(
+def test_a_server_answers_and_exits_although_user_code_still_runs(
     at: Site, tmp_path: Path, name: str
 ) -> None:
     server = at.server(team=TEAM)

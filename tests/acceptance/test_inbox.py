@@ -102,7 +102,7 @@ def next_change(process: subprocess.Popen[str]) -> tuple[str, str]:
     return told["type"], told["data"].get("item") or told["data"]["id"]
 
 
-def test_a_program_that_asks_goes_on_when_a_person_answers(office: Office) -> None:
+def test_a_program_that_asks_continues_when_a_person_answers(office: Office) -> None:
     asking = office.ask(question("q1"))
     assert asking.stdout is not None
     assert asking.stdout.readline() == "asking\n"
@@ -113,7 +113,7 @@ def test_a_program_that_asks_goes_on_when_a_person_answers(office: Office) -> No
 
 
 @pytest.mark.slow
-def test_a_program_that_is_interrupted_withdraws_its_question(office: Office) -> None:
+def test_an_interrupted_program_cancels_its_question(office: Office) -> None:
     asking = office.ask(question("q1"))
     assert asking.stdout is not None
     assert asking.stdout.readline() == "asking\n"
@@ -124,7 +124,7 @@ def test_a_program_that_is_interrupted_withdraws_its_question(office: Office) ->
     assert "cancelled already by sales" in ran.error["message"]
 
 
-def test_of_two_people_who_answer_at_the_same_time_one_is_told_who_was_first(
+def test_of_two_concurrent_answers_the_loser_is_told_who_answered(
     office: Office,
 ) -> None:
     office.post(question("q1"))
@@ -137,7 +137,7 @@ def test_of_two_people_who_answer_at_the_same_time_one_is_told_who_was_first(
 
 
 @pytest.mark.slow
-def test_what_others_do_is_watched_and_gone_on_with_without_a_gap(
+def test_inbox_changes_are_watched_and_resumed_without_a_gap(
     office: Office, watching: subprocess.Popen[str]
 ) -> None:
     office.post(question("q1"))
@@ -154,7 +154,7 @@ def test_what_others_do_is_watched_and_gone_on_with_without_a_gap(
 
 
 @pytest.mark.slow
-def test_deadlines_are_kept_while_somebody_watches(
+def test_an_inbox_deadline_expires_while_inbox_watch_runs(
     office: Office, watching: subprocess.Popen[str]
 ) -> None:
     office.post(question("late", deadline_us=1, default="no"))
@@ -164,7 +164,7 @@ def test_deadlines_are_kept_while_somebody_watches(
 
 
 @pytest.mark.slow
-def test_people_are_told_how_to_go_on_watching(office: Office) -> None:
+def test_inbox_watch_prints_how_to_continue_watching(office: Office) -> None:
     office.post(question("q1"))
     ran = office("inbox", "watch", "--once", "--role", "operator")
     assert "  q1  new  approval  sales → operator:  折扣 🎉?\n" in ran.out
@@ -174,7 +174,7 @@ def test_people_are_told_how_to_go_on_watching(office: Office) -> None:
 
 
 @pytest.mark.slow
-def test_a_person_at_the_terminal_is_shown_what_they_changed(office: Office) -> None:
+def test_a_person_at_the_terminal_sees_the_changed_arguments(office: Office) -> None:
     arguments = '{"order": 1042, "amount": 5}'
     office.post(question("c1", kind="confirmation", tool="refund", arguments=arguments))
     mine, theirs = pty.openpty()
@@ -200,7 +200,7 @@ def test_a_person_at_the_terminal_is_shown_what_they_changed(office: Office) -> 
     assert json.loads(answer["arguments"]) == {"order": 1042, "amount": 3}
 
 
-def test_a_tools_process_cannot_answer(office: Office) -> None:
+def test_the_process_of_a_tool_cannot_answer_inbox_items(office: Office) -> None:
     office.post(question("q1"))
     ran = office("inbox", "answer", "q1", "yes", "--by", "Anna", EKIDEN_ACTING_AGENT="sales")
     assert ran.code == 1
@@ -209,7 +209,7 @@ def test_a_tools_process_cannot_answer(office: Office) -> None:
 
 
 @pytest.mark.slow
-def test_input_that_is_not_utf8_or_no_item_is_refused_with_a_code(office: Office) -> None:
+def test_invalid_utf8_and_unknown_items_are_refused_with_an_exit_code(office: Office) -> None:
     office.post(question("q1"))
     assert office("inbox", "answer", "q1", "yes", "--by", b"\xff").code == 2
     assert office("inbox", "answer", "q1", b"\xff\xfe").code == 2

@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.conftest import COMMAND, Ekiden, Project
 
 
-def test_an_empty_folder_becomes_a_team_that_answers(project: Project) -> None:
+def test_init_in_an_empty_folder_creates_a_working_team(project: Project) -> None:
     validated = project("agents", "validate")
     assert (validated.code, validated.out) == (0, "4 files, 0 problems\n")
 
@@ -39,7 +39,7 @@ def test_an_empty_folder_becomes_a_team_that_answers(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_the_agent_keeps_the_session_and_the_demo_model_hands_on(project: Project) -> None:
+def test_the_agent_keeps_the_session_until_the_demo_model_hands_off(project: Project) -> None:
     first = project("run", "--session", "s1", "我的包裹在哪里？订单1043")
     assert "我是 orders" in first.out
     second = project("run", "--session", "s1", "那我要退款")
@@ -50,7 +50,7 @@ def test_the_agent_keeps_the_session_and_the_demo_model_hands_on(project: Projec
 
 
 @pytest.mark.slow
-def test_without_a_model_the_error_says_how_to_set_one(project: Project) -> None:
+def test_a_missing_model_is_an_error_with_the_command_to_set_it(project: Project) -> None:
     project.settings("{}")
     assert project("route", "--json", "--strategy", "rule", "I want a refund").json["agent"]
     ran = project("run", "@billing I want a refund")
@@ -65,7 +65,7 @@ def test_a_second_init_keeps_every_file(project: Project) -> None:
     assert (again.code, again.json["written"], len(again.json["kept"])) == (0, [], 6)
 
 
-def test_at_a_terminal_it_asks_what_one_wants_and_names_the_next_commands(ekiden: Ekiden) -> None:
+def test_init_at_a_terminal_asks_and_prints_the_next_commands(ekiden: Ekiden) -> None:
     told = typed_at_terminal(ekiden, ["init"], ["2", "1"], OPENAI_API_KEY="k")
     assert "openai:gpt-5-mini (OPENAI_API_KEY is set)" in told
     assert told.rstrip().endswith("ekiden chat")
@@ -73,7 +73,7 @@ def test_at_a_terminal_it_asks_what_one_wants_and_names_the_next_commands(ekiden
     assert (ekiden.folder / ".ekiden/agents/debugger.md").exists()
 
 
-def test_a_chat_in_an_empty_folder_offers_it(ekiden: Ekiden) -> None:
+def test_chat_in_an_empty_folder_offers_init(ekiden: Ekiden) -> None:
     told = typed_at_terminal(ekiden, ["chat"], ["y", "1", "", "/exit"])
     assert "This folder is empty." in told
     assert (ekiden.folder / ".ekiden/agents/billing.md").exists()

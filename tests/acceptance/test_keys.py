@@ -36,7 +36,7 @@ def test_a_key_is_shown_once(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_keys_as_json(ekiden: Ekiden) -> None:
+def test_keys_are_printed_as_json(ekiden: Ekiden) -> None:
     made = ekiden(
         "keys", "create", "安娜", "--scope", "run", "--tenant", "acme", "--expires", "30d", "--json"
     ).json
@@ -50,7 +50,7 @@ def test_keys_as_json(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_revoked_key_is_listed_as_such(ekiden: Ekiden) -> None:
+def test_a_revoked_key_is_listed_as_revoked(ekiden: Ekiden) -> None:
     made = ekiden("keys", "create", "old", "--scope", "admin", "--json").json
     said = ekiden("keys", "revoke", "--yes", made["id"])
     assert said.out == f"{made['id']} (old) is revoked\n"
@@ -79,7 +79,7 @@ def test_an_empty_store_has_no_keys(ekiden: Ekiden) -> None:
         (["keys", "list", "--store", "none.db"], None, "store.unavailable"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_keys_commands_are_refused(
     ekiden: Ekiden, arguments: list[str], code: int | None, error: str
 ) -> None:
     ran = ekiden(*arguments, "--json")
@@ -89,7 +89,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 @pytest.mark.slow
-def test_a_key_that_is_not_there_is_not_found(ekiden: Ekiden) -> None:
+def test_an_unknown_key_is_not_found(ekiden: Ekiden) -> None:
     ekiden("keys", "create", "x", "--scope", "read")
     ran = ekiden("keys", "revoke", "--yes", "nonesuch", "--json")
     assert ran.error["code"] == "auth.unknown_key"
@@ -97,7 +97,7 @@ def test_a_key_that_is_not_there_is_not_found(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_a_server_for_other_machines_does_not_start_without_a_key(
+def test_a_server_open_to_other_machines_does_not_start_without_a_key(
     ekiden: Ekiden, host: str
 ) -> None:
     ran = ekiden("serve", "--host", host, "--port", "0", "--json")

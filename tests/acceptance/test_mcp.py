@@ -41,7 +41,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> Any:
 
 
 @pytest.mark.slow
-async def test_a_conversation_with_a_handoff_and_an_approval_over_two_processes(
+async def test_a_conversation_with_handoff_and_approval_spans_two_processes(
     tmp_path: Path,
 ) -> None:
     async with started(tmp_path) as client:
@@ -56,7 +56,7 @@ async def test_a_conversation_with_a_handoff_and_an_approval_over_two_processes(
         assert done["run"]["output"] == "1042 is paid back"
 
 
-async def test_an_agent_that_starts_it_cannot_decide(tmp_path: Path) -> None:
+async def test_an_agent_that_starts_the_mcp_server_cannot_answer_the_inbox(tmp_path: Path) -> None:
     async with started(tmp_path, "read", "run", "answer", **{AGENT_VARIABLE: "desk"}) as client:
         run = await called(client, "ask_team", input="please refund 1042")
         [question] = run["questions"]

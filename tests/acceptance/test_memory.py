@@ -43,7 +43,7 @@ def say_to(shop: Ekiden, text: str, *options: str, **env: str) -> str:
     return str(ran.json["output"])
 
 
-def test_one_user_s_memory_is_there_tomorrow_and_nobody_else_s(shop: Ekiden) -> None:
+def test_memory_of_a_user_persists_and_is_private_to_that_user(shop: Ekiden) -> None:
     assert say_to(shop, "remember 我喜欢蓝色", "--user", "anna").startswith("Remembered")
     assert "我喜欢蓝色" in say_to(shop, "recall 蓝色", "--user", "anna")
     assert "我喜欢蓝色" in say_to(shop, "recall 蓝色", EKIDEN_USER="anna")
@@ -61,21 +61,21 @@ def test_one_user_s_memory_is_there_tomorrow_and_nobody_else_s(shop: Ekiden) -> 
 
 
 @pytest.mark.slow
-def test_the_command_speaks_of_memories_in_help(ekiden: Ekiden) -> None:
+def test_the_help_of_the_memory_command_describes_search(ekiden: Ekiden) -> None:
     told = ekiden("--help")
     assert "memory search" in told.out
     assert ekiden("memory", "search", "--help").code == 0
 
 
 @pytest.mark.slow
-def test_a_store_that_is_not_there_is_not_made_to_look_into_it(ekiden: Ekiden) -> None:
+def test_memory_list_creates_no_store(ekiden: Ekiden) -> None:
     ran = ekiden("memory", "list", "--user", "anna")
     assert ran.code == 7
     assert not (ekiden.folder / ".ekiden").exists()
 
 
 @pytest.mark.slow
-def test_a_chat_shows_and_forgets_what_its_user_s_agents_remember(ekiden: Ekiden) -> None:
+def test_chat_lists_and_deletes_the_memory_of_its_user(ekiden: Ekiden) -> None:
     ekiden("memory", "store", "She likes blue.", "--key", "colour", "--user", "anna")
     typed = b"/memory\n/memory search blue\n/memory search\n/memory forget colour\n/memory\n"
     shown = ekiden("chat", "--user", "anna", "--json", input=typed).out

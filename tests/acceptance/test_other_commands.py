@@ -37,7 +37,7 @@ def test_the_benchmark_prints_json(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error_message(ekiden: Ekiden) -> None:
+def test_a_closed_output_pipe_prints_no_error(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", "hello")
     process = ekiden.start("session", "export", "s1")
     assert process.stdout is not None

@@ -24,7 +24,7 @@ supervisor:
 """
 
 
-def test_json_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None:
+def test_json_output_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None:
     planned = project("plan", "--json", BOTH)
     assert (planned.code, planned.err) == (0, "")
     assert planned.json == {
@@ -54,7 +54,7 @@ def test_json_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None
 
 
 @pytest.mark.slow
-def test_people_read_a_small_tree(project: Project) -> None:
+def test_the_plan_is_printed_as_a_small_tree(project: Project) -> None:
     planned = project("plan", f"{BOTH}. Also, tell me a long story about a fox")
     assert planned.out.splitlines() == [
         "by rules → 3 tasks, no supervisor: among all agents that requests can be routed to",
@@ -70,7 +70,7 @@ def test_people_read_a_small_tree(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_the_only_supervisor_is_meant_and_others_by_name(project: Project) -> None:
+def test_plan_uses_the_only_supervisor_or_the_named_one(project: Project) -> None:
     project.agent("desk", DESK)
     assert "supervisor desk" in project("plan", BOTH).out
     assert "1 task, supervisor desk" in project("plan", "@desk my order").out
@@ -86,7 +86,7 @@ def test_the_only_supervisor_is_meant_and_others_by_name(project: Project) -> No
 
 
 @pytest.mark.slow
-def test_a_supervisor_of_a_file_is_shown(project: Project) -> None:
+def test_a_supervisor_from_an_agent_file_is_shown(project: Project) -> None:
     project.agent("desk", DESK)
     shown = project("agents", "show", "desk", "--json").json
     assert shown["kind"] == "supervisor"
@@ -107,7 +107,7 @@ def test_a_supervisor_of_a_file_is_shown(project: Project) -> None:
 
 
 @pytest.mark.slow
-async def test_a_model_makes_the_plan_where_one_is_named(project: Project) -> None:
+async def test_a_configured_model_makes_the_plan(project: Project) -> None:
     made = {
         "reasoning": "Two wishes.",
         "tasks": [
@@ -141,7 +141,7 @@ async def test_a_model_makes_the_plan_where_one_is_named(project: Project) -> No
 
 
 @pytest.mark.slow
-async def test_a_model_that_makes_no_plan_is_an_error(project: Project) -> None:
+async def test_an_invalid_plan_of_the_model_is_an_error(project: Project) -> None:
     async with OpenAIServer(["no", "still no"]) as server:
         project.ekiden.env.update(OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="any")
         failed = await to_thread(project, "plan", "--model", "openai:test", "--json", BOTH)
@@ -149,7 +149,7 @@ async def test_a_model_that_makes_no_plan_is_an_error(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_what_says_nothing_or_is_not_utf8_is_refused(project: Project) -> None:
+def test_an_empty_or_undecodable_request_is_refused(project: Project) -> None:
     assert project("plan", " ").code == 2
     assert project("plan", b"caf\xe9").code == 2
     assert project("plan", "two", "words").code == 2

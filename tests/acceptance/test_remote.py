@@ -70,7 +70,7 @@ def remote(ekiden: Ekiden, server: Server) -> Ekiden:
     return ekiden
 
 
-def test_a_session_is_run_looked_at_and_removed(remote: Ekiden) -> None:
+def test_a_session_is_run_shown_and_removed(remote: Ekiden) -> None:
     told = remote("run", "hello there", "--session", "a", "--json")
     assert told.code == 0, told.err
     assert told.json["output"] == "you said: hello there"
@@ -139,7 +139,7 @@ def test_events_are_watched_until_ctrl_c(remote: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_chat_is_held_through_a_pipe(remote: Ekiden) -> None:
+def test_chat_works_through_a_pipe(remote: Ekiden) -> None:
     told = remote("chat", "--session", "piped", input=b"hello\n/agents\nagain\n")
     assert told.code == 0, told.err
     assert "you said: hello" in told.out
@@ -148,7 +148,7 @@ def test_a_chat_is_held_through_a_pipe(remote: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_chat_at_a_terminal_asks_what_people_are_asked(remote: Ekiden) -> None:
+def test_chat_at_a_terminal_shows_questions_to_people(remote: Ekiden) -> None:
     chat = Terminal(remote)
     chat.until("/help")
     chat.type("refund please")
@@ -160,13 +160,13 @@ def test_a_chat_at_a_terminal_asks_what_people_are_asked(remote: Ekiden) -> None
 
 
 @pytest.mark.slow
-def test_a_server_that_is_not_there_is_told(ekiden: Ekiden) -> None:
+def test_an_unreachable_server_is_an_error(ekiden: Ekiden) -> None:
     told = ekiden("session", "list", "--json", "--server", "http://127.0.0.1:1")
     assert told.code == 7
     assert told.error["code"] == "client.unavailable"
 
 
-def test_a_key_is_needed_where_there_are_keys(ekiden: Ekiden, tmp_path: Path) -> None:
+def test_a_server_with_keys_requires_a_key(ekiden: Ekiden, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir()
     store = str(folder / "s.db")

@@ -57,7 +57,7 @@ team = Agent("clerk", run=answer)
 """
 
 
-def test_a_request_is_handed_on_and_answered(ekiden: Ekiden) -> None:
+def test_a_request_is_handed_off_and_answered(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "s1", ORDER)
     assert (ran.code, ran.out) == (0, ANSWER)
     assert ran.err == "[s1] user → triage → orders\n"
@@ -65,7 +65,7 @@ def test_a_request_is_handed_on_and_answered(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_session_may_be_more_important_than_others(ekiden: Ekiden) -> None:
+def test_a_new_session_can_have_a_priority(ekiden: Ekiden) -> None:
     assert ekiden("run", "--session", "s1", "--priority", "high", ORDER).code == 0
     assert ekiden("session", "show", "--json", "s1").json["priority"] == 3
     assert "priority: high" in ekiden("session", "show", "s1").out
@@ -74,7 +74,7 @@ def test_a_new_session_may_be_more_important_than_others(ekiden: Ekiden) -> None
     assert "urgent" in refused.err
 
 
-def test_json_has_the_fields_that_programs_rely_on(ekiden: Ekiden) -> None:
+def test_json_output_has_the_documented_fields(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--json", "--session", "s1", ORDER)
     assert ran.code == 0
     assert ran.err == ""
@@ -90,14 +90,14 @@ def test_json_has_the_fields_that_programs_rely_on(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_agent_that_has_the_session_gets_the_next_message(ekiden: Ekiden) -> None:
+def test_the_agent_that_holds_the_session_gets_the_next_message(ekiden: Ekiden) -> None:
     first = ekiden("run", "--json", "My parcel is late").json
     again = ekiden("run", "--json", "--session", first["session_id"], "1043").json
     assert again["chain"] == ["user", "orders"]
     assert again["output"].startswith("Order 1043 is packing")
 
 
-def test_chinese_and_emoji_come_through(ekiden: Ekiden) -> None:
+def test_chinese_and_emoji_are_preserved(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "s1", "我的订单1043在哪里？📦")
     assert ran.out == "订单 1043 正在打包，Sagawa 承运，预计 2026-11-20。\n"
     shown = ekiden("session", "show", "s1", LANG="C", LC_ALL="C")
@@ -105,7 +105,7 @@ def test_chinese_and_emoji_come_through(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_text_can_come_from_standard_input(ekiden: Ekiden) -> None:
+def test_the_text_can_be_read_from_standard_input(ekiden: Ekiden) -> None:
     ran = ekiden("run", "-", "--json", input=f"{ORDER}\n".encode())
     assert ran.json["output"] == ANSWER.rstrip()
 
@@ -116,7 +116,7 @@ def test_a_text_may_begin_with_a_dash(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["-"], [b"caf\xe9"]])
-def test_input_that_is_not_utf8_is_refused(ekiden: Ekiden, arguments: list[str | bytes]) -> None:
+def test_undecodable_input_is_refused(ekiden: Ekiden, arguments: list[str | bytes]) -> None:
     ran = ekiden("run", *arguments, input=b"caf\xe9")
     assert ran.code == 2
     assert ran.err.startswith("error[cli.bad_input]: ")
@@ -132,12 +132,12 @@ def test_an_empty_text_is_refused(ekiden: Ekiden, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_id_that_could_not_be_one_is_refused(ekiden: Ekiden) -> None:
+def test_an_invalid_session_id_is_refused(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "../etc", "hi")
     assert (ran.code, "is not a valid id" in ran.err) == (2, True)
 
 
-def test_a_stream_shows_what_happens(ekiden: Ekiden) -> None:
+def test_a_stream_prints_events(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--stream", "--session", "s1", ORDER)
     assert ran.out == ANSWER
     assert "handoff: triage → orders: a question about an order\n" in ran.err
@@ -152,7 +152,7 @@ def test_a_stream_of_json_ends_with_the_result(ekiden: Ekiden) -> None:
     assert last["result"]["outcome"] == "done"
 
 
-def test_a_run_out_of_turns_is_kept_and_resumed(ekiden: Ekiden) -> None:
+def test_a_run_that_exceeds_max_turns_is_stored_and_resumed(ekiden: Ekiden) -> None:
     stopped = ekiden("run", "--session", "s1", "--max-turns", "1", ORDER)
     assert stopped.code == 3
     assert stopped.out == ""
@@ -163,13 +163,13 @@ def test_a_run_out_of_turns_is_kept_and_resumed(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_there_is_nothing_to_resume_after_an_answer(ekiden: Ekiden) -> None:
+def test_a_finished_session_cannot_be_resumed(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", ORDER)
     ran = ekiden("session", "resume", "s1")
     assert (ran.code, "nothing to resume" in ran.err) == (2, True)
 
 
-def test_a_team_of_ones_own_is_found_in_the_folder(ekiden: Ekiden) -> None:
+def test_a_team_defined_in_the_folder_is_found(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
     ekiden.write("open", "")
     ran = ekiden("run", "--json", "--team", "shop:team", "hello")
@@ -177,7 +177,7 @@ def test_a_team_of_ones_own_is_found_in_the_folder(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_team_that_fails_is_exit_1_and_its_failure_is_kept(ekiden: Ekiden) -> None:
+def test_a_failing_team_exits_with_1_and_its_failure_is_stored(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", BROKEN_TEAM)
     ran = ekiden("run", "--json", "--session", "s1", "--team", "shop:team", "hello")
     assert ran.code == 1
@@ -187,20 +187,20 @@ def test_a_team_that_fails_is_exit_1_and_its_failure_is_kept(ekiden: Ekiden) -> 
     assert "!: ValueError: the shelf fell down" in ekiden("session", "show", "s1").out
 
 
-def test_a_team_that_is_not_there_is_exit_2(ekiden: Ekiden) -> None:
+def test_a_missing_team_exits_with_2(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--team", "nowhere:team", "hello")
     assert (ran.code, "no module 'nowhere'" in ran.err) == (2, True)
 
 
 @pytest.mark.slow
-def test_a_session_of_another_team_is_exit_5(ekiden: Ekiden) -> None:
+def test_a_session_of_another_team_exits_with_5(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", BROKEN_TEAM)
     ekiden("run", "--session", "s1", ORDER)
     ran = ekiden("run", "--json", "--session", "s1", "--team", "shop:team", "hello")
     assert (ran.code, ran.error["code"]) == (5, "agent.unknown")
 
 
-def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(ekiden: Ekiden) -> None:
+def test_ctrl_c_keeps_the_session_and_prints_how_to_resume(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
     process = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")
     assert process.stderr is not None
@@ -236,7 +236,7 @@ def test_an_empty_session_id_is_a_usage_error(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
+def test_a_failing_team_factory_exits_with_2(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", "def team():\n    raise KeyError('SHOP_KEY')\n")
     ran = ekiden("run", "--json", "--team", "shop:team", "hello")
     assert (ran.code, ran.error["code"]) == (2, "user.error")
@@ -244,7 +244,7 @@ def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.parametrize("command", [("session", "resume", "s1"), ("run", "--session", "s1", "?")])
-def test_a_session_of_a_killed_process_is_taken_over_at_once(
+def test_the_session_of_a_killed_process_is_taken_over_immediately(
     ekiden: Ekiden, command: Sequence[str]
 ) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
@@ -260,7 +260,7 @@ def test_a_session_of_a_killed_process_is_taken_over_at_once(
 
 
 @pytest.mark.slow
-def test_a_session_that_a_stopped_process_holds_is_waited_for_aloud(ekiden: Ekiden) -> None:
+def test_run_reports_that_it_waits_for_a_session_held_by_a_stopped_process(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
     holder = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")
     assert holder.stderr is not None

@@ -382,7 +382,7 @@ async def read(call: Caller) -> None:
 
 
 @pytest.mark.slow
-async def test_planted_secrets_are_found_nowhere_but_in_the_conversation_they_are_part_of(
+async def test_planted_secrets_appear_only_in_their_own_conversation(
     tmp_path: Path, canaries: dict[str, str]
 ) -> None:
     assert len(canaries) >= 40

@@ -81,7 +81,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal_ends_it(start: Any, number: int) -> None:
+def test_serve_runs_until_a_signal_stops_it(start: Any, number: int) -> None:
     server = start()
     assert server.client.get("/readyz").json()["status"] == "ok"
     assert server.post("/runs", input="hello", session_id="a").json()["status"] == "done"
@@ -89,7 +89,7 @@ def test_it_serves_until_a_signal_ends_it(start: Any, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_under_way_when_it_stops_is_gone_on_with_by_the_next(
+def test_a_run_in_progress_at_shutdown_is_continued_by_the_next_server(
     start: Any, tmp_path: Path
 ) -> None:
     first = start()
@@ -101,7 +101,7 @@ def test_a_run_under_way_when_it_stops_is_gone_on_with_by_the_next(
     assert (record["status"], record["output"]) == ("done", "you said: hello hold:go")
 
 
-def test_a_run_under_way_when_it_is_killed_is_gone_on_with_by_the_next(
+def test_a_run_in_progress_at_a_kill_is_continued_by_the_next_server(
     start: Any, tmp_path: Path
 ) -> None:
     first = start()
@@ -117,7 +117,7 @@ def test_a_run_under_way_when_it_is_killed_is_gone_on_with_by_the_next(
 
 
 @pytest.mark.slow
-def test_a_stream_ends_at_once_when_it_stops_and_goes_on_at_the_next(
+def test_a_stream_ends_at_shutdown_and_resumes_at_the_next_server(
     start: Any, tmp_path: Path
 ) -> None:
     first = start()
@@ -144,7 +144,7 @@ def test_a_stream_ends_at_once_when_it_stops_and_goes_on_at_the_next(
 
 
 @pytest.mark.slow
-def test_without_workers_of_its_own_it_leaves_the_work_to_others(start: Any) -> None:
+def test_a_server_without_workers_leaves_runs_to_other_workers(start: Any) -> None:
     lazy = start("--workers", "0")
     assert lazy.post("/runs", input="hello", session_id="a", background=True).status_code == 202
     assert lazy.run("a:1", wait_s=0.2)["status"] == "queued"
@@ -152,7 +152,7 @@ def test_without_workers_of_its_own_it_leaves_the_work_to_others(start: Any) -> 
     assert lazy.run("a:1", wait_s=5)["status"] == "done"
 
 
-def test_a_port_that_is_taken_is_told(start: Any, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(start: Any, tmp_path: Path) -> None:
     port = start().told["url"].rpartition(":")[2]
     again = forked.run(
         [sys.executable, "-m", "ekiden.cli", "serve", "--port", port, "--json"],
@@ -166,7 +166,7 @@ def test_a_port_that_is_taken_is_told(start: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_with_reload_it_starts_anew_when_an_agents_file_changes(tmp_path: Path) -> None:
+def test_with_reload_the_server_restarts_when_an_agent_file_changes(tmp_path: Path) -> None:
     agents = tmp_path / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     file = agents / "helper.md"

@@ -37,7 +37,7 @@ def events_of(desk: Ekiden, session: str) -> list[Any]:
     return found
 
 
-def test_a_branch_goes_on_from_any_event(desk: Ekiden) -> None:
+def test_a_fork_continues_from_any_event(desk: Ekiden) -> None:
     moved = next(e["seq"] for e in events_of(desk, "s1") if e["event_type"] == "handoff")
     ran = desk("session", "fork", "s1", "--at", str(moved), "--id", "b1", "--json")
     assert ran.json == {
@@ -83,7 +83,9 @@ def _second(desk: Ekiden) -> int:
         (["search", "x", "--user", ""], "user"),
     ],
 )
-def test_what_cannot_be_done_is_told(desk: Ekiden, arguments: list[str], said: str) -> None:
+def test_a_refused_session_command_prints_the_reason_and_exit_code(
+    desk: Ekiden, arguments: list[str], said: str
+) -> None:
     ran = desk("session", *arguments)
     assert said in ran.err
     assert ran.code != 0
@@ -93,7 +95,7 @@ def test_what_cannot_be_done_is_told(desk: Ekiden, arguments: list[str], said: s
 
 
 @pytest.mark.slow
-def test_a_session_is_taken_back_and_that_is_taken_back(desk: Ekiden) -> None:
+def test_a_session_is_rewound_and_the_rewind_is_undone(desk: Ekiden) -> None:
     whole = desk("session", "show", "s1", "--json").json
     before = _second(desk) - 1
     ran = desk("session", "rewind", "s1", "--to", str(before), "--json")
@@ -107,7 +109,7 @@ def test_a_session_is_taken_back_and_that_is_taken_back(desk: Ekiden) -> None:
     assert desk("session", "show", "s1", "--json").json["items"] == whole["items"]
 
 
-def test_a_session_moves_to_another_store(desk: Ekiden, tmp_path: Path) -> None:
+def test_a_session_is_moved_to_another_store(desk: Ekiden, tmp_path: Path) -> None:
     desk("session", "export", "s1", "-o", "s1.json")
     other = str(tmp_path / "other.db")
     ran = desk("session", "import", "s1.json", "--store", other, "--json")
@@ -131,7 +133,7 @@ def test_a_session_moves_to_another_store(desk: Ekiden, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sessions_are_found_by_what_was_said(desk: Ekiden) -> None:
+def test_sessions_are_searched_by_content(desk: Ekiden) -> None:
     hits = desk("session", "search", "退款", "--json").json
     assert {hit["session_id"] for hit in hits} == {"s2"}
     assert {hit["where"] for hit in hits} == {"title", "message"}
@@ -154,7 +156,7 @@ def test_old_sessions_are_removed(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_chat_branches_and_searches(desk: Ekiden) -> None:
+def test_chat_forks_and_searches_sessions(desk: Ekiden) -> None:
     lines = b"/fork\n/fork 99999\n/session search 1042\n/fork 4\n/quit\n"
     ran = desk("chat", "--session", "s1", "--json", input=lines)
     told = [json.loads(line) for line in ran.out.splitlines()]

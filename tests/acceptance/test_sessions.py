@@ -49,7 +49,7 @@ def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:
+def test_the_title_of_a_session_is_its_first_message(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s", f"@billing {'long ' * 30}")
     ekiden("run", "--session", "s", "something else")
     [listed] = ekiden("session", "list", "--json").json
@@ -57,7 +57,7 @@ def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
+def test_lists_are_printed_as_array_or_lines_of_the_same_objects(desk: Ekiden) -> None:
     array = desk("session", "list", "--json").json
     lines = desk("session", "list", "--json-lines").out.splitlines()
     assert [json.loads(line) for line in lines] == array
@@ -69,7 +69,7 @@ def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_says_how_to_get_the_next(desk: Ekiden) -> None:
+def test_a_page_prints_how_to_get_the_next(desk: Ekiden) -> None:
     first = desk("session", "list", "--json", "--limit", "2")
     cursor = json.loads(first.err)["next_cursor"]
     second = desk("session", "list", "--json", "--limit", "2", "--cursor", cursor)
@@ -81,7 +81,7 @@ def test_a_page_says_how_to_get_the_next(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_cursor_that_is_not_one_is_exit_2(desk: Ekiden) -> None:
+def test_an_invalid_cursor_exits_with_2(desk: Ekiden) -> None:
     assert desk("session", "list", "--cursor", "nonsense!").code == 2
 
 
@@ -101,11 +101,11 @@ def test_lists_can_be_filtered(desk: Ekiden, options: list[str], found: list[str
 
 
 @pytest.mark.slow
-def test_an_empty_list_says_so(desk: Ekiden) -> None:
+def test_an_empty_list_prints_a_message(desk: Ekiden) -> None:
     assert desk("session", "list", "--agent", "nobody").out == "no sessions\n"
 
 
-def test_a_conversation_is_shown_as_it_went(desk: Ekiden) -> None:
+def test_a_conversation_is_shown_in_order(desk: Ekiden) -> None:
     shown = desk("session", "show", "s1").out
     heading, conversation = shown.split("\n\n")
     assert heading.splitlines()[:3] == [
@@ -128,7 +128,7 @@ def test_a_conversation_as_json_has_its_items(desk: Ekiden) -> None:
     assert [each["to"] for each in shown["handoffs"]] == ["orders"]
 
 
-def test_the_chain_says_who_handed_to_whom_and_why(desk: Ekiden) -> None:
+def test_the_chain_shows_each_handoff_and_its_reason(desk: Ekiden) -> None:
     shown = desk("chain", "s1").out.splitlines()
     assert shown[0] == "s1: user → triage → orders"
     assert shown[1].split() == ["time", "from", "to", "status", "policy", "took", "why"]
@@ -138,7 +138,7 @@ def test_the_chain_says_who_handed_to_whom_and_why(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_chain_of_the_newest_session_needs_no_id(desk: Ekiden) -> None:
+def test_chain_without_an_id_shows_the_newest_session(desk: Ekiden) -> None:
     assert desk("chain", "--json").json == {
         "session_id": "s3",
         "chain": ["user", "triage"],
@@ -147,7 +147,7 @@ def test_the_chain_of_the_newest_session_needs_no_id(desk: Ekiden) -> None:
     assert desk("chain").out == "s3: user → triage\n"
 
 
-def test_an_export_has_everything_and_says_its_version(desk: Ekiden) -> None:
+def test_an_export_is_complete_and_names_its_version(desk: Ekiden) -> None:
     exported = desk("session", "export", "s1").json
     assert (exported["format"], exported["version"]) == ("ekiden.session", 1)
     assert [event["seq"] for event in exported["events"]] == list(
@@ -175,20 +175,20 @@ def test_a_deleted_session_is_gone(desk: Ekiden) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "export", "delete", "resume"])
-def test_a_session_that_is_not_there_is_exit_5(desk: Ekiden, command: str) -> None:
+def test_an_unknown_session_exits_with_5(desk: Ekiden, command: str) -> None:
     ran = desk("session", command, "s9", "--json")
     assert (ran.code, ran.error["code"]) == (5, "session.not_found")
 
 
 @pytest.mark.slow
-def test_a_chain_of_nothing_is_exit_5(desk: Ekiden) -> None:
+def test_chain_of_an_unknown_session_exits_with_5(desk: Ekiden) -> None:
     assert desk("chain", "s9").code == 5
     for session in ("s1", "s2", "s3"):
         desk("session", "delete", session, "--yes")
     assert "the store has no sessions yet" in desk("chain").err
 
 
-async def test_a_session_that_somebody_runs_is_exit_6(desk: Ekiden, tmp_path: Path) -> None:
+async def test_a_session_that_is_running_exits_with_6(desk: Ekiden, tmp_path: Path) -> None:
     async with open_store(str(tmp_path / ".ekiden" / "ekiden.db")) as store:
         claim, _ = await store.claim("s1", owner="somebody", lease_s=60)
         deleted = desk("session", "delete", "s1", "--yes", "--json")

@@ -33,7 +33,7 @@ def said(desk: Ekiden, session: str, user: str, text: str) -> str:
     return ran.out.strip()
 
 
-def test_state_is_shown_now_and_after_any_event(desk: Ekiden) -> None:
+def test_state_is_shown_as_of_now_and_after_any_event(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     said(desk, "s", "ada", "colour=blue")
     ran = desk("state", "show", "s")
@@ -70,7 +70,7 @@ def test_state_is_set_and_deleted_with_versions(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_state_of_users_and_apps_has_its_own_doors(desk: Ekiden) -> None:
+def test_user_and_app_state_have_options_of_their_own(desk: Ekiden) -> None:
     said(desk, "s", "ada", "user:language=fr")
     said(desk, "t", "bob", "app:greeting=hello")
     assert said(desk, "u", "ada", "?") == "app:greeting=hello, user:language=fr"
@@ -114,7 +114,7 @@ SENSELESS: list[tuple[str | bytes, ...]] = [
 
 
 @pytest.mark.slow
-def test_what_makes_no_sense_is_refused(desk: Ekiden) -> None:
+def test_invalid_state_arguments_are_refused(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     for arguments in SENSELESS:
         ran = desk("state", *arguments, "--json")
@@ -123,14 +123,14 @@ def test_what_makes_no_sense_is_refused(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_that_is_not_there_has_no_state(desk: Ekiden) -> None:
+def test_state_of_an_unknown_session_exits_with_5(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     assert desk("state", "show", "nope").code == 5
     assert desk("state", "set", "nope", "a=1").code == 5
 
 
 @pytest.mark.slow
-def test_programs_that_agents_start_are_kept_from_users_state(desk: Ekiden) -> None:
+def test_processes_of_agents_cannot_access_user_state(desk: Ekiden) -> None:
     said(desk, "s", "ada", "user:secret=x")
     for arguments in (
         ("show", "--user", "ada"),

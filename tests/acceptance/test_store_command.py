@@ -19,7 +19,7 @@ def desk(ekiden: Ekiden) -> Ekiden:
     return ekiden
 
 
-async def test_a_store_goes_to_a_database_which_is_backed_up_and_restored(
+async def test_a_store_is_copied_to_a_database_backed_up_and_restored(
     postgres_tools: Path, desk: Ekiden, postgres_url: str
 ) -> None:
     there = desk("store", "copy", "desk.db", postgres_url)
@@ -46,7 +46,7 @@ async def test_a_store_goes_to_a_database_which_is_backed_up_and_restored(
     assert json.loads(first) == json.loads(last)
 
 
-def test_a_backup_is_one_file_which_is_restored(desk: Ekiden) -> None:
+def test_a_backup_is_one_file_and_can_be_restored(desk: Ekiden) -> None:
     made = desk("store", "backup", "monday.db", "--store", "desk.db")
     assert made.code == 0, made.err
     assert [each.name for each in desk.folder.glob("monday*")] == ["monday.db"]
@@ -63,7 +63,7 @@ def test_a_backup_is_one_file_which_is_restored(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
+def test_a_session_continues_in_a_restored_store(desk: Ekiden) -> None:
     desk("store", "backup", "monday.db", "--store", "desk.db")
     desk("store", "restore", "monday.db", "--store", "new.db")
     more = desk("run", "--session", "parcel", "--store", "new.db", "And order 1043?")
@@ -93,7 +93,7 @@ def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
         (("info", "--server", "http://127.0.0.1:1"), 2, "cli.usage"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_an_impossible_store_command_is_refused_without_creating_files(
     desk: Ekiden, arguments: tuple[str, ...], code: int, error: str
 ) -> None:
     told = desk("store", *arguments, "--json")
@@ -103,7 +103,7 @@ def test_what_cannot_be_done_is_told(
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
+def test_store_faults_are_reported(desk: Ekiden) -> None:
     path = desk.folder / "desk.db"
     execute(path, "UPDATE events SET agent = 'mallory' WHERE type = 3")
     execute(path, "INSERT INTO steps (session, key, result) VALUES (99, 'k', '1')")
@@ -120,7 +120,7 @@ def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
+def test_store_info_lists_every_tenant(desk: Ekiden) -> None:
     (desk.folder / "desk.tenants").mkdir()
     desk("run", "--store", "desk.tenants/acme.db", "Order 1042?")
     shown = desk("store", "info", "--store", "desk.db")
@@ -136,7 +136,7 @@ def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-async def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden, postgres_url: str) -> None:
+async def test_every_command_reports_an_unfinished_copy(desk: Ekiden, postgres_url: str) -> None:
     desk("store", "copy", "desk.db", postgres_url)
     source = desk.folder / "desk.db"
     connection = await connect(postgres_url)
@@ -156,7 +156,7 @@ async def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden, postgre
 
 
 @pytest.mark.slow
-def test_who_works_with_the_source_is_told(desk: Ekiden, postgres_url: str) -> None:
+def test_a_copy_reports_the_process_that_uses_the_source(desk: Ekiden, postgres_url: str) -> None:
     execute(desk.folder / "desk.db", f"UPDATE sessions SET owner = 'me', lease_until = {2**60}")
     refused = desk("store", "copy", "desk.db", postgres_url, "--final", "--json")
     assert (refused.code, refused.error["code"]) == (7, "store.in_use")

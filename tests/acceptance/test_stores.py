@@ -18,7 +18,7 @@ def test_the_environment_names_the_store(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_kept_in_memory(ekiden: Ekiden) -> None:
+def test_the_memory_store_writes_no_files(ekiden: Ekiden) -> None:
     assert ekiden("run", ORDER, "--store", "memory:").code == 0
     assert not list(ekiden.folder.iterdir())
 
@@ -37,7 +37,7 @@ def test_everything_works_on_postgres(ekiden: Ekiden, postgres_url: str) -> None
     "command",
     [["session", "list"], ["session", "show", "s1"], ["chain"], ["session", "resume", "s1"]],
 )
-def test_reading_makes_no_store(ekiden: Ekiden, command: list[str]) -> None:
+def test_read_only_commands_create_no_store(ekiden: Ekiden, command: list[str]) -> None:
     ran = ekiden(*command, "--json")
     assert (ran.code, ran.error["code"]) == (7, "store.unavailable")
     assert "`ekiden run` makes one" in ran.error["message"]
@@ -45,21 +45,21 @@ def test_reading_makes_no_store(ekiden: Ekiden, command: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_not_there_is_exit_7(ekiden: Ekiden) -> None:
+def test_a_missing_folder_exits_with_7(ekiden: Ekiden) -> None:
     ran = ekiden("run", ORDER, "--store", "typo/desk.db")
     assert ran.code == 7
     assert ran.err.startswith("error[store.unavailable]: the folder typo does not exist")
 
 
 @pytest.mark.slow
-def test_a_file_that_is_no_store_is_exit_7(ekiden: Ekiden) -> None:
+def test_a_file_that_is_no_store_exits_with_7(ekiden: Ekiden) -> None:
     ekiden.write("desk.db", "this is a text and not a database" * 200)
     ran = ekiden("run", ORDER, "--store", "desk.db")
     assert ran.code == 7
     assert ran.err.startswith("error[store.")
 
 
-def test_a_newer_store_is_exit_7_with_advice(ekiden: Ekiden) -> None:
+def test_a_newer_store_exits_with_7_and_advice(ekiden: Ekiden) -> None:
     ekiden("run", ORDER, EKIDEN_STORE="desk.db")
     connection = apsw.Connection(str(ekiden.folder / "desk.db"))
     connection.pragma("user_version", 999)
@@ -70,7 +70,7 @@ def test_a_newer_store_is_exit_7_with_advice(ekiden: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_away_is_exit_7_and_its_password_is_not_told(ekiden: Ekiden) -> None:
+def test_an_unreachable_server_exits_with_7_and_the_password_is_masked(ekiden: Ekiden) -> None:
     ran = ekiden("session", "list", "--store", "postgresql://me:geheim@127.0.0.1:9/desk")
     assert ran.code == 7
     assert ran.err.startswith("error[store.unavailable]: ")
@@ -78,5 +78,5 @@ def test_a_server_that_is_away_is_exit_7_and_its_password_is_not_told(ekiden: Ek
 
 
 @pytest.mark.slow
-def test_an_address_that_nobody_speaks_is_exit_2(ekiden: Ekiden) -> None:
+def test_an_unsupported_store_address_exits_with_2(ekiden: Ekiden) -> None:
     assert ekiden("run", ORDER, "--store", "mysql://localhost/desk").code == 2

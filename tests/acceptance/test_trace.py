@@ -39,7 +39,7 @@ def test_the_tree_has_runs_agents_calls_and_handoffs_with_times(desk: Ekiden) ->
 
 
 @pytest.mark.slow
-def test_programs_get_all_spans_in_the_order_of_the_tree(desk: Ekiden) -> None:
+def test_json_output_has_all_spans_in_tree_order(desk: Ekiden) -> None:
     spans = desk("trace", "--json").json
     assert [each["depth"] for each in spans[:2]] == [0, 1]
     ids = [each["span_id"] for each in spans]
@@ -52,7 +52,7 @@ def test_programs_get_all_spans_in_the_order_of_the_tree(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_written_for_other_programs_has_no_content_unless_that_is_wanted(
+def test_exported_traces_have_content_only_on_request(
     desk: Ekiden,
 ) -> None:
     for format, name in (("jsonl", "span_id"), ("events", "event_id"), ("openai", "object")):
@@ -71,7 +71,7 @@ def test_what_is_written_for_other_programs_has_no_content_unless_that_is_wanted
 
 
 @pytest.mark.slow
-def test_keys_that_somebody_typed_are_covered_everywhere(ekiden: Ekiden) -> None:
+def test_typed_api_keys_are_masked_in_every_output(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", f"my key is {KEY}, 你好 👋")
     for options in ((), ("--json",), ("--plain",), ("--format", "jsonl", "--content")):
         shown = ekiden("trace", *options).out
@@ -90,20 +90,20 @@ def test_keys_that_somebody_typed_are_covered_everywhere(ekiden: Ekiden) -> None
         ("--follow", "--errors"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(desk: Ekiden, options: tuple[str, ...]) -> None:
+def test_invalid_trace_options_are_refused(desk: Ekiden, options: tuple[str, ...]) -> None:
     refused = desk("trace", *options)
     assert refused.code == 2
     assert "error[cli.usage]" in refused.err or "cli.usage" in refused.err
 
 
 @pytest.mark.slow
-def test_a_trace_of_nothing_is_exit_5(desk: Ekiden) -> None:
+def test_trace_of_an_unknown_session_exits_with_5(desk: Ekiden) -> None:
     assert desk("trace", "s9").code == 5
     assert desk("trace", "s9", "--follow").code == 5
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_run_of_another_process_is_followed_to_its_end(desk: Ekiden, as_json: bool) -> None:
+def test_a_run_of_another_process_is_followed_until_it_ends(desk: Ekiden, as_json: bool) -> None:
     follower = desk.start("trace", "s1", "--follow", *(["--json"] if as_json else []))
     try:
         assert follower.stderr is not None

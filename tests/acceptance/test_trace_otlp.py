@@ -52,7 +52,7 @@ async def test_a_stored_trace_is_sent_to_a_collector(desk: Ekiden, collector: Ot
 
 
 @pytest.mark.slow
-async def test_what_was_said_is_sent_if_it_is_wanted(desk: Ekiden, collector: OtlpServer) -> None:
+async def test_message_content_is_sent_on_request(desk: Ekiden, collector: OtlpServer) -> None:
     ran = await call(
         desk, "trace", "s1", "--otlp", "--endpoint", collector.origin, "--content", "--json"
     )
@@ -61,7 +61,7 @@ async def test_what_was_said_is_sent_if_it_is_wanted(desk: Ekiden, collector: Ot
 
 
 @pytest.mark.slow
-async def test_the_standard_variables_count(desk: Ekiden, collector: OtlpServer) -> None:
+async def test_standard_otel_variables_are_used(desk: Ekiden, collector: OtlpServer) -> None:
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.origin, "OTEL_SERVICE_NAME": "desk"}
     assert (await call(desk, "trace", "s1", "--otlp", **env)).code == 0
     assert collector.spans[0].resource["service.name"] == "desk"
@@ -71,7 +71,7 @@ async def test_the_standard_variables_count(desk: Ekiden, collector: OtlpServer)
 
 
 @pytest.mark.slow
-async def test_a_collector_that_does_not_take_it_is_an_error(
+async def test_a_collector_that_rejects_the_trace_is_an_error(
     desk: Ekiden, collector: OtlpServer
 ) -> None:
     collector.default_status = 401
@@ -90,7 +90,7 @@ async def test_a_collector_that_does_not_take_it_is_an_error(
         (["--otlp", "--endpoint", "collector"], "is not the address of a collector"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(
+def test_an_invalid_otlp_command_line_is_refused(
     desk: Ekiden, options: list[str], problem: str
 ) -> None:
     ran = desk("trace", "s1", *options)

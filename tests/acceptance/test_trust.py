@@ -51,7 +51,7 @@ def at_terminal(
         os.close(ours)
 
 
-def test_a_person_is_asked_once_for_each_content(ekiden: Ekiden, tmp_path: Path) -> None:
+def test_a_person_is_asked_once_to_trust_each_content(ekiden: Ekiden, tmp_path: Path) -> None:
     folder, home = tmp_path / "clone", tmp_path / "home"
     (folder / ".ekiden").mkdir(parents=True)
     home.mkdir()

@@ -69,7 +69,7 @@ def _objects(lines: str | list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("watching", [["--json"]], indirect=True)
-def test_what_another_process_does_is_seen_and_gone_on_with(
+def test_events_of_another_process_are_watched_and_resumed(
     watched: Ekiden, watching: Watching
 ) -> None:
     begun = json.loads(watching.error_line())["watching"]
@@ -93,7 +93,7 @@ def test_what_another_process_does_is_seen_and_gone_on_with(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("watching", [["--type", "handoff", "--agent", "orders"]], indirect=True)
-def test_people_read_lines_and_are_told_how_to_go_on(watched: Ekiden, watching: Watching) -> None:
+def test_watch_prints_lines_and_how_to_continue(watched: Ekiden, watching: Watching) -> None:
     assert watching.error_line().endswith(".ekiden/ekiden.db; Ctrl-C ends it\n")
     watched("run", "--session", "s3", ORDER)
     first, second = watching.until("(completed)")

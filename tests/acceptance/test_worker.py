@@ -38,7 +38,7 @@ async def row(at: Site, session_id: str, *, taken: bool = False) -> Any:
             await store.wait_for_change(0.1)
 
 
-async def test_what_is_not_over_when_it_is_told_to_end_is_ready_for_others_at_once(
+async def test_unfinished_sessions_are_released_when_the_worker_stops(
     at: Site, tmp_path: Path
 ) -> None:
     await say(at, "a", "hello hold:go")
@@ -62,7 +62,7 @@ async def test_what_is_not_over_when_it_is_told_to_end_is_ready_for_others_at_on
     assert at.command("worker", "list") == {"workers": [], "unserved": []}
 
 
-async def test_it_lets_what_is_under_way_end_and_a_second_signal_does_not_wait(
+async def test_a_worker_finishes_running_sessions_and_a_second_signal_stops_it(
     at: Site, tmp_path: Path
 ) -> None:
     await say(at, "a", "hello hold:go")
@@ -100,7 +100,7 @@ async def test_it_lets_what_is_under_way_end_and_a_second_signal_does_not_wait(
         (["--server", "http://127.0.0.1:1"], 2, "cli.usage", "it works on a store"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(
+def test_invalid_worker_options_are_refused_with_a_message(
     ekiden: Ekiden, options: list[str], code: int, error: str, words: str
 ) -> None:
     ran = ekiden("worker", "--team", "tests.support.relay_team:team", "--json", *options)
@@ -109,7 +109,7 @@ def test_what_cannot_be_is_told_in_a_sentence(
 
 
 @pytest.mark.slow
-def test_both_ways_to_call_it_and_the_table(ekiden: Ekiden) -> None:
+def test_worker_and_worker_run_work_and_list_prints_a_table(ekiden: Ekiden) -> None:
     options = ("--team", "tests.support.relay_team:team", "--store", "s.db", "--until-idle")
     for command in (("worker",), ("worker", "run")):
         ran = ekiden(*command, *options, "--agents", "desk,triage", "--log", "none")

@@ -12,7 +12,7 @@ _SCRIPT = Path(__file__).parent / "run.py"
 
 
 @pytest.mark.conformance
-def test_the_other_sdks_tests_pass_but_for_the_declared_differences() -> None:
+def test_the_tests_of_the_openai_sdk_pass_except_declared_differences() -> None:
     finished = subprocess.run(
         [sys.executable, _SCRIPT], capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ def card(console: Console, name: str) -> Locator:
 
 
 @pytest.mark.slow
-def test_the_team_is_listed_with_what_each_can_do_and_reacts_to(
+def test_the_team_is_listed_with_capabilities_and_triggers(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(agents_team(), at="agents", look=look)
@@ -40,7 +40,7 @@ def test_the_team_is_listed_with_what_each_can_do_and_reacts_to(
 
 
 @pytest.mark.slow
-def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Look) -> None:
+def test_all_details_of_one_agent_are_shown(open_console: OpenConsole, look: Look) -> None:
     console = open_console(agents_team(), at="agents", look=look)
     card(console, "helper").get_by_role("link", name="helper").click()
     main = console.page.locator("main")
@@ -62,7 +62,7 @@ def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Lo
 
 
 @pytest.mark.slow
-def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
+def test_a_wait_between_agents_is_drawn_until_it_is_answered(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(agents_team(), at="agents?view=waits", look=look)
@@ -89,7 +89,7 @@ def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
 
 
 @pytest.mark.slow
-def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
+def test_deadlocks_are_drawn_as_cycles_with_the_cancelled_wait(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
     write_deadlocks(tmp_path / "relay.db")
@@ -114,7 +114,7 @@ def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
 
 
 @pytest.mark.slow
-def test_a_large_circle_that_is_there_now_has_room_and_a_page_without_deadlocks_says_so(
+def test_a_large_current_deadlock_fits_and_an_empty_page_has_a_message(
     open_console: OpenConsole,
 ) -> None:
     console = open_console(agents_team(), at="agents?view=waits")
@@ -168,7 +168,7 @@ def write_agents(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_playground_tells_who_gets_a_request_and_why(
+def test_the_playground_shows_the_routed_agent_and_the_reason(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
     write_agents(tmp_path)
@@ -197,7 +197,7 @@ def test_the_playground_tells_who_gets_a_request_and_why(
 
 
 @pytest.mark.slow
-def test_who_may_only_read_has_no_playground(open_console: OpenConsole) -> None:
+def test_a_read_only_key_has_no_playground(open_console: OpenConsole) -> None:
     console = open_console(agents_team())
     me = {**console.api("GET", "/me"), "scopes": ["read"]}
     console.page.route("**/api/v1/me", lambda route: route.fulfill(json=me))

@@ -22,7 +22,7 @@ def records(console: Console) -> Locator:
 
 
 @pytest.mark.slow
-def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -> None:
+def test_audit_records_are_listed_and_searched(open_console: OpenConsole, look: Look) -> None:
     console = open_console(relay_team(), look=look, at="audit")
     expect(console.page.get_by_text("No record matches.")).to_be_visible()
     console.run("hello", "s1")
@@ -66,7 +66,7 @@ def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -
 
 
 @pytest.mark.slow
-def test_decisions_of_people_are_there_and_hostile_texts_are_only_texts(
+def test_human_decisions_are_listed_and_hostile_texts_are_escaped(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team(), at="audit?type=inbox")
@@ -85,9 +85,7 @@ def test_decisions_of_people_are_there_and_hostile_texts_are_only_texts(
 
 
 @pytest.mark.slow
-def test_older_records_are_shown_when_they_are_asked_for(
-    open_console: OpenConsole, tmp_path: Path
-) -> None:
+def test_older_records_are_loaded_on_request(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team(), at="audit")
     post(tmp_path, *[approval(f"Question {n:02}") for n in range(60)])
     expect(records(console)).to_have_count(50)
@@ -135,7 +133,7 @@ def test_the_chain_is_verified_and_a_broken_link_is_named(
 
 
 @pytest.mark.slow
-def test_an_export_is_taken_along_and_the_store_held_against_it(
+def test_an_export_is_downloaded_and_compared_with_the_store(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team(), at="audit")
@@ -163,7 +161,7 @@ def test_an_export_is_taken_along_and_the_store_held_against_it(
 
 
 @pytest.mark.slow
-def test_a_verification_that_takes_too_long_says_so_and_can_be_tried_again(
+def test_a_verification_that_times_out_says_so_and_can_be_retried(
     open_console: OpenConsole,
 ) -> None:
     console = open_console(relay_team(), at="audit")

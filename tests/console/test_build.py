@@ -49,12 +49,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_files_of_the_package_are_what_the_sources_give(built: Path) -> None:
+def test_the_packaged_console_equals_the_build_of_its_sources(built: Path) -> None:
     assert contents(built) == contents(STATIC), "run `make console` and commit what it writes"
 
 
 @pytest.mark.slow
-def test_the_build_is_the_same_elsewhere_and_again(built: Path, tmp_path: Path) -> None:
+def test_the_build_is_reproducible(built: Path, tmp_path: Path) -> None:
     copy = tmp_path / "another place" / "console"
     copy.mkdir(parents=True)
     for name in ("src", "scripts", "public", "index.html", "package.json", "tsconfig.json"):
@@ -68,13 +68,13 @@ def test_the_build_is_the_same_elsewhere_and_again(built: Path, tmp_path: Path) 
     assert contents(again) == contents(built)
 
 
-def test_the_javascript_is_small(built: Path) -> None:
+def test_the_javascript_stays_below_its_size_limit(built: Path) -> None:
     sizes = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in built.rglob("*.js")}
     assert sizes
     assert sum(sizes.values()) < MOST_JAVASCRIPT, sizes
 
 
-def test_the_types_are_those_of_the_api(tmp_path: Path) -> None:
+def test_the_types_equal_those_of_the_api(tmp_path: Path) -> None:
     types = CONSOLE / "src/api/types.ts"
     written = tmp_path / "types.ts"
     node("scripts/types.mjs", written)
@@ -83,11 +83,11 @@ def test_the_types_are_those_of_the_api(tmp_path: Path) -> None:
     )
 
 
-def test_the_types_fit() -> None:
+def test_the_typescript_type_check_passes() -> None:
     node("node_modules/typescript/bin/tsc", "--noEmit")
 
 
-def test_nothing_comes_from_elsewhere(built: Path) -> None:
+def test_the_page_loads_nothing_from_other_hosts(built: Path) -> None:
     page = (built / "index.html").read_text(encoding="utf-8")
     addresses = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert addresses
@@ -95,7 +95,7 @@ def test_nothing_comes_from_elsewhere(built: Path) -> None:
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", page)
 
 
-def test_each_word_is_there_in_both_languages_and_is_used() -> None:
+def test_each_text_exists_in_both_languages_and_is_used() -> None:
     sources = "\n".join(
         path.read_text(encoding="utf-8")
         for path in sorted((CONSOLE / "src").rglob("*.ts*"))

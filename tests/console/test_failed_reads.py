@@ -16,7 +16,7 @@ BY_THEMSELVES = 2
 
 
 @pytest.mark.slow
-def test_a_list_is_read_again_after_reads_that_failed(open_console: OpenConsole) -> None:
+def test_a_list_is_reloaded_after_failed_reads(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["ERR_FAILED"]
     console.run("hello", "missed")
@@ -37,7 +37,7 @@ def test_a_list_is_read_again_after_reads_that_failed(open_console: OpenConsole)
 
 
 @pytest.mark.slow
-def test_a_list_is_read_again_when_the_connection_is_back(open_console: OpenConsole) -> None:
+def test_a_list_is_reloaded_when_the_connection_is_back(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["503"]
     page = console.page

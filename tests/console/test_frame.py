@@ -21,9 +21,7 @@ PARTS = ["inbox", "sessions", "agents", "plans", "audit"]
         pytest.param(NARROW, id="narrow-dark", marks=pytest.mark.slow),
     ],
 )
-def test_each_part_is_reached_and_nothing_serious_is_wrong_with_it(
-    open_console: OpenConsole, look: Look
-) -> None:
+def test_each_section_is_reachable_and_accessible(open_console: OpenConsole, look: Look) -> None:
     console = open_console(relay_team(), look=look)
     for part in PARTS:
         console.page.get_by_role("navigation", name="Console").get_by_role(

@@ -67,7 +67,7 @@ def places(console: Console) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_loops_are_folded_and_a_rollback_looks_like_one(
+def test_repeated_handoffs_are_folded_and_a_rollback_is_marked(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(graph_team(Play(*to_and_fro())), look=look)
@@ -120,7 +120,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
 
 
 @pytest.mark.slow
-def test_as_it_ran_each_stay_has_its_box(open_console: OpenConsole, look: Look) -> None:
+def test_the_as_it_ran_view_has_a_box_for_each_stay(open_console: OpenConsole, look: Look) -> None:
     console = open_console(graph_team(Play(*to_and_fro())), look=look)
     for _ in range(4):
         console.run("go on", session="s1")
@@ -149,7 +149,7 @@ def test_as_it_ran_each_stay_has_its_box(open_console: OpenConsole, look: Look) 
 
 
 @pytest.mark.slow
-def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
+def test_new_handoffs_appear_live_and_other_boxes_do_not_move(
     open_console: OpenConsole,
 ) -> None:
     answer, late = Hold(say("done")), Hold(transfer("desk", reason="late"))
@@ -191,7 +191,7 @@ def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
 
 
 @pytest.mark.slow
-def test_what_was_kept_and_what_was_dropped_is_told(open_console: OpenConsole) -> None:
+def test_kept_and_dropped_context_of_a_handoff_is_shown(open_console: OpenConsole) -> None:
     play = Play(
         say(HOSTILE), transfer("archive", reason=HOSTILE, summary="**short**"), say("filed")
     )
@@ -214,7 +214,7 @@ def test_what_was_kept_and_what_was_dropped_is_told(open_console: OpenConsole) -
 
 
 @pytest.mark.slow
-def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
+def test_a_failed_handoff_shows_the_reason(open_console: OpenConsole) -> None:
     console = open_console(graph_team(Play(say("hello"))))
     console.run("hello", session="s1")
     console.open("sessions/s1/graph?view=expanded")
@@ -237,7 +237,7 @@ def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None:
+def test_an_agent_that_waits_for_a_person_is_highlighted(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), look=replace(WIDE, locale="zh-CN"))
     console.start("refund 1042", session="s1")
     console.open("sessions/s1/graph")
@@ -252,7 +252,7 @@ def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None
 
 
 @pytest.mark.slow
-def test_a_way_that_was_taken_back_and_one_without_a_handoff(open_console: OpenConsole) -> None:
+def test_a_rewound_handoff_and_a_move_without_handoff_are_drawn(open_console: OpenConsole) -> None:
     play = Play(say("hi"), transfer("desk", reason="first"), say("fine"), say("filed"))
     console = open_console(graph_team(play))
     console.run("hello", session="s1")

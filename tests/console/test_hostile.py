@@ -102,7 +102,7 @@ PLACES = [
 @pytest.mark.parametrize(
     "place", [*QUICK, *(pytest.param(place, marks=pytest.mark.slow) for place in PLACES)]
 )
-def test_nothing_runs(hostile: Console, place: str) -> None:
+def test_hostile_content_runs_no_script(hostile: Console, place: str) -> None:
     page = hostile.page
     elsewhere: list[str] = []
 
@@ -130,7 +130,7 @@ def test_nothing_runs(hostile: Console, place: str) -> None:
     assert hostile.mistakes() == []
 
 
-def test_the_corpus_is_seen_as_text(hostile: Console) -> None:
+def test_hostile_content_is_shown_as_text(hostile: Console) -> None:
     hostile.open("sessions/told")
     shown = hostile.page.locator("main")
     for text in ("<script>window.ran()</script>", "<iframe src=javascript:", "[click](javascript:"):

@@ -16,7 +16,7 @@ from tests.console.place import Look
 from tests.support.relay_team import relay_team
 
 
-def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide(
+def test_urgent_and_old_questions_come_first_with_all_details(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
     console = open_console(relay_team(), look=look)
@@ -66,9 +66,7 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
 
 
 @pytest.mark.slow
-def test_questions_are_found_by_what_they_are_and_say(
-    open_console: OpenConsole, tmp_path: Path
-) -> None:
+def test_questions_are_filtered_and_searched(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     page = console.page
     ids = post(
@@ -112,7 +110,7 @@ def test_questions_are_found_by_what_they_are_and_say(
 
 
 @pytest.mark.slow
-def test_hostile_texts_are_only_texts(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_hostile_texts_are_escaped(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     arguments = json.dumps({HOSTILE: HOSTILE})
     [item] = post(
@@ -142,9 +140,7 @@ def test_hostile_texts_are_only_texts(open_console: OpenConsole, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_who_may_only_read_is_offered_nothing_else(
-    open_console: OpenConsole, tmp_path: Path
-) -> None:
+def test_a_read_only_key_is_offered_no_actions(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
 
     def only_read(route: Route) -> None:
@@ -167,7 +163,7 @@ def test_who_may_only_read_is_offered_nothing_else(
 
 
 @pytest.mark.slow
-def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_a_thousand_questions_stay_fast(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     page = console.page
     ids = post(tmp_path, *[approval("Question", body=f"No. {n:04}") for n in range(1000)])
@@ -196,7 +192,7 @@ def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_interface_is_chinese_for_whoever_reads_it(
+def test_the_inbox_is_chinese_for_a_chinese_locale(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     look = Look(width=360, height=740, theme="dark", locale="zh-CN")

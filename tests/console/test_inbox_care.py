@@ -14,7 +14,7 @@ from tests.support.relay_team import relay_team
 
 
 @pytest.mark.slow
-def test_what_hides_something_is_shown_and_not_approved_with_one_key(
+def test_a_question_with_hidden_characters_is_shown_and_needs_confirmation(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -37,7 +37,7 @@ def test_what_hides_something_is_shown_and_not_approved_with_one_key(
 
 
 @pytest.mark.slow
-def test_what_is_cancelled_under_way_leaves_the_rest_open_and_tells_so(
+def test_a_cancelled_bulk_decision_leaves_the_rest_open_and_says_so(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -65,7 +65,7 @@ def test_what_is_cancelled_under_way_leaves_the_rest_open_and_tells_so(
 
 
 @pytest.mark.slow
-def test_a_key_that_is_pressed_twice_decides_one_question(
+def test_a_key_pressed_twice_decides_one_question(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -92,7 +92,7 @@ def test_a_key_that_is_pressed_twice_decides_one_question(
 
 
 @pytest.mark.slow
-def test_a_question_in_no_list_is_followed_and_its_end_takes_the_focus(
+def test_an_open_question_updates_outside_any_list_and_its_closing_moves_the_focus(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -109,7 +109,7 @@ def test_a_question_in_no_list_is_followed_and_its_end_takes_the_focus(
 
 
 @pytest.mark.slow
-def test_hidden_characters_in_options_are_seen_and_nothing_is_sent_by_one_key(
+def test_hidden_characters_in_options_are_shown_and_no_single_key_sends(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())

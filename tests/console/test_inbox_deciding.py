@@ -22,7 +22,7 @@ from tests.console.place import Look
 from tests.support.relay_team import REFUNDS, relay_team
 
 
-def test_a_tool_is_approved_with_the_keyboard_alone_and_the_run_goes_on(
+def test_a_tool_is_approved_with_the_keyboard_and_the_run_continues(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(relay_team(), look=look)
@@ -101,7 +101,7 @@ def test_edited_arguments_are_checked_compared_and_confirmed(
 
 
 @pytest.mark.slow
-def test_a_decision_taken_elsewhere_is_told_and_what_was_typed_stays(
+def test_a_decision_taken_elsewhere_is_shown_and_typed_text_is_kept(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -129,7 +129,7 @@ def test_a_decision_taken_elsewhere_is_told_and_what_was_typed_stays(
     expect(question).to_contain_text("It is settled.")
 
 
-def test_a_decision_holds_for_the_question_as_it_was_seen(
+def test_a_decision_applies_only_to_the_question_as_it_was_shown(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -163,7 +163,7 @@ def test_a_decision_holds_for_the_question_as_it_was_seen(
 
 
 @pytest.mark.slow
-def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
+def test_questions_are_answered_snoozed_assigned_and_cancelled(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -237,7 +237,7 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
 
 
 @pytest.mark.slow
-def test_several_are_decided_together_and_what_could_not_be_is_told(
+def test_bulk_decisions_report_the_questions_they_skipped(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -277,7 +277,7 @@ def test_several_are_decided_together_and_what_could_not_be_is_told(
 
 
 @pytest.mark.slow
-def test_all_that_ask_the_same_are_answered_at_once_and_a_tool_for_the_whole_session(
+def test_equal_questions_are_answered_at_once_and_a_tool_for_the_session(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())

@@ -25,13 +25,13 @@ def node(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_drawings_are_those_of_the_whole_dagre() -> None:
+def test_the_reduced_dagre_draws_the_same_graphs() -> None:
     done = node("scripts/check_lean.mjs")
     assert done.returncode == 0, done.stderr
     assert "graphs drawn the same" in done.stdout
 
 
-def test_a_dagre_that_is_made_in_another_way_is_refused() -> None:
+def test_a_changed_dagre_source_is_refused() -> None:
     script = """
         import { cut } from "./scripts/lean.mjs";
         cut("rank", "export default function placed(graph) {}");

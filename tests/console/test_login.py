@@ -58,7 +58,7 @@ def test_login_with_a_key(open_console: OpenConsole, look: Look) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_that_is_revoked_leads_back_to_the_login(open_console: OpenConsole) -> None:
+def test_a_revoked_key_leads_back_to_the_login(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["401", "WebSocket"]
     admin = key_of(console, "admin", "admin")
@@ -73,7 +73,7 @@ def test_a_key_that_is_revoked_leads_back_to_the_login(open_console: OpenConsole
     expect(console.page.get_by_label("API key")).to_be_visible()
 
 
-def test_a_cookie_alone_changes_nothing(open_console: OpenConsole) -> None:
+def test_a_cookie_alone_authorizes_no_change(open_console: OpenConsole) -> None:
     """A form or script elsewhere that makes the browser send the cookie lacks the token."""
     console = open_console(relay_team())
     console.expected = ["401", "403", "WebSocket"]
@@ -91,7 +91,7 @@ def test_a_cookie_alone_changes_nothing(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_the_language_and_the_theme_are_chosen_and_kept(open_console: OpenConsole) -> None:
+def test_the_language_and_the_theme_are_chosen_and_stored(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     page = console.page
     before = page.evaluate("getComputedStyle(document.body).color")
@@ -111,7 +111,7 @@ def test_the_language_and_the_theme_are_chosen_and_kept(open_console: OpenConsol
 
 
 @pytest.mark.slow
-def test_a_chinese_browser_is_spoken_to_in_chinese(open_console: OpenConsole) -> None:
+def test_a_chinese_browser_gets_the_chinese_interface(open_console: OpenConsole) -> None:
     look = Look(width=900, height=700, theme="light", locale="zh-CN")
     console = open_console(relay_team(), look=look)
     expect(console.page.get_by_role("link", name="会话", exact=True)).to_be_visible()
@@ -119,7 +119,7 @@ def test_a_chinese_browser_is_spoken_to_in_chinese(open_console: OpenConsole) ->
 
 
 @pytest.mark.slow
-def test_the_shortcuts_are_shown_and_left_by_keyboard(open_console: OpenConsole) -> None:
+def test_the_shortcuts_dialog_is_opened_and_closed_by_keyboard(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     expect(console.page.locator(".connection")).to_have_text("Live")
     console.page.keyboard.press("?")
@@ -131,7 +131,7 @@ def test_the_shortcuts_are_shown_and_left_by_keyboard(open_console: OpenConsole)
 
 
 @pytest.mark.slow
-def test_the_first_stop_of_the_keyboard_leads_to_the_content(open_console: OpenConsole) -> None:
+def test_the_first_tab_stop_skips_to_the_content(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     expect(console.page.locator(".connection")).to_have_text("Live")
     console.page.keyboard.press("Tab")
@@ -141,7 +141,9 @@ def test_the_first_stop_of_the_keyboard_leads_to_the_content(open_console: OpenC
 
 
 @pytest.mark.slow
-def test_what_is_served_is_strict(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_the_served_pages_have_strict_security_headers(
+    open_console: OpenConsole, tmp_path: Path
+) -> None:
     console = open_console(relay_team())
     answer = console.page.request.get(console.url + "/")
     policy = answer.headers["content-security-policy"]

@@ -17,7 +17,7 @@ LIST = re.compile(r"/api/v1/sessions\?")
 
 
 @pytest.mark.slow
-def test_a_list_of_thousands_that_changes_has_no_doubles_and_no_holes(
+def test_a_changing_list_of_thousands_has_no_duplicates_or_gaps(
     open_console: OpenConsole,
 ) -> None:
     console = open_console(relay_team())
@@ -49,7 +49,7 @@ def test_a_list_of_thousands_that_changes_has_no_doubles_and_no_holes(
 
 
 @pytest.mark.slow
-def test_what_is_typed_stays_while_it_is_heeded(open_console: OpenConsole) -> None:
+def test_text_typed_into_a_filter_stays_while_it_is_applied(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), at="sessions")
     page = console.page
     field = page.get_by_role("searchbox").first
@@ -63,7 +63,7 @@ def test_what_is_typed_stays_while_it_is_heeded(open_console: OpenConsole) -> No
 
 
 @pytest.mark.slow
-def test_another_tab_that_logs_in_is_noticed(open_console: OpenConsole) -> None:
+def test_a_login_in_another_tab_is_noticed(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["401", "403", "WebSocket"]
     page = console.page
@@ -92,7 +92,7 @@ def test_another_tab_that_logs_in_is_noticed(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_a_language_that_cannot_be_had_is_not_kept(open_console: OpenConsole) -> None:
+def test_a_language_that_fails_to_load_is_not_stored(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["404"]
     page = console.page

@@ -171,7 +171,7 @@ PICTURES: dict[str, tuple[Scene, Look]] = {
         for number, name in enumerate(PICTURES)
     ],
 )
-def test_a_picture_is_taken(name: str, open_console: OpenConsole, tmp_path: Path) -> None:
+def test_a_screenshot_is_taken(name: str, open_console: OpenConsole, tmp_path: Path) -> None:
     scene, look = PICTURES[name]
     console = scene(open_console, look, tmp_path)
     expect(console.page.locator(".connection")).to_have_text("Live")

@@ -14,7 +14,7 @@ from tests.console.plans_team import Sky, plans_team
 from tests.support.relay_team import relay_team
 
 
-def test_a_plan_is_followed_as_it_runs(open_console: OpenConsole, look: Look) -> None:
+def test_a_plan_is_shown_live_while_it_runs(open_console: OpenConsole, look: Look) -> None:
     sky = Sky()
     console = open_console(plans_team(sky), look=look)
     console.start("A trip to Kyoto", session="p1")
@@ -43,7 +43,7 @@ def test_a_plan_is_followed_as_it_runs(open_console: OpenConsole, look: Look) ->
 
 
 @pytest.mark.slow
-def test_a_task_is_chosen_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
+def test_a_task_is_selected_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
     sky = Sky()
     sky.release()
     console = open_console(plans_team(sky), look=look)
@@ -76,7 +76,7 @@ def test_a_task_is_chosen_with_the_keyboard(open_console: OpenConsole, look: Loo
 
 
 @pytest.mark.slow
-def test_a_session_without_a_plan_says_so(open_console: OpenConsole) -> None:
+def test_a_session_without_a_plan_shows_a_message(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.run("hello", session="s1")
     console.open("sessions/s1/plan")
@@ -86,7 +86,7 @@ def test_a_session_without_a_plan_says_so(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_who_may_only_read_is_offered_no_preview(open_console: OpenConsole) -> None:
+def test_a_read_only_key_is_offered_no_preview(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), at="plans")
     page = console.page
     expect(page.get_by_text("Try a request")).to_be_visible()
@@ -129,7 +129,9 @@ def test_all_plans_are_listed_and_filtered(open_console: OpenConsole, look: Look
 
 
 @pytest.mark.slow
-def test_a_request_is_split_and_nothing_is_run(open_console: OpenConsole, look: Look) -> None:
+def test_a_request_is_previewed_as_a_plan_without_running_it(
+    open_console: OpenConsole, look: Look
+) -> None:
     console = open_console(plans_team(Sky()), look=look, at="plans")
     page = console.page
     page.get_by_text("Try a request").click()
@@ -153,7 +155,7 @@ def test_a_request_is_split_and_nothing_is_run(open_console: OpenConsole, look: 
 
 
 @pytest.mark.slow
-def test_plans_in_chinese(open_console: OpenConsole) -> None:
+def test_plans_are_shown_in_chinese(open_console: OpenConsole) -> None:
     sky = Sky()
     console = open_console(plans_team(sky), look=replace(WIDE, locale="zh-CN"))
     console.start("京都之行", session="p1")

@@ -44,7 +44,7 @@ def server(folder: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str],
 @pytest.mark.parametrize(
     "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_it_resumes_after_the_server_restarts_without_a_reload(
+def test_the_console_reconnects_after_a_server_restart_without_reload(
     browser: Browser, tmp_path: Path, how: signal.Signals
 ) -> None:
     with ExitStack() as stack:

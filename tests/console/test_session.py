@@ -15,9 +15,7 @@ from tests.console.session_team import HOSTILE, release, session_team
 from tests.console.session_world import entries, is_state, numbers, tell
 
 
-def test_everything_that_happened_is_there_in_order_and_in_lanes(
-    open_console: OpenConsole, look: Look
-) -> None:
+def test_all_events_are_shown_in_order_and_in_lanes(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team(), look=look)
     page = console.page
     told = {"session": "s1", "title": f"青木商店 {HOSTILE}", "user_id": "u\u202e1"}
@@ -65,9 +63,7 @@ def test_everything_that_happened_is_there_in_order_and_in_lanes(
 
 
 @pytest.mark.slow
-def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
-    open_console: OpenConsole, look: Look
-) -> None:
+def test_a_streamed_answer_is_shown_live_and_once(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team(), look=look)
     console.start(f"hold:here {HOSTILE}", "s1", agent="desk")
     console.open("sessions/s1")
@@ -94,7 +90,7 @@ def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
 
 
 @pytest.mark.slow
-def test_a_long_conversation_begins_with_its_end(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_a_long_conversation_opens_at_its_end(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(session_team())
     tell(tmp_path, "long", [f"word {number} of 2000" for number in range(1, 2001)])
     page = console.page
@@ -138,7 +134,7 @@ def test_a_step_has_an_address(open_console: OpenConsole, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) -> None:
+def test_an_unknown_or_deleted_session_shows_a_message(open_console: OpenConsole) -> None:
     # A stream looks whether its session is still there when nothing happened for so long.
     config = ServerConfig(heartbeat_s=0.3)
     console = open_console(session_team(), at="sessions/nobody", config=config)
@@ -157,7 +153,7 @@ def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) 
 
 
 @pytest.mark.slow
-def test_it_speaks_chinese(open_console: OpenConsole) -> None:
+def test_the_session_page_is_shown_in_chinese(open_console: OpenConsole) -> None:
     console = open_console(
         session_team(), look=Look(width=1280, height=860, theme="dark", locale="zh-CN")
     )

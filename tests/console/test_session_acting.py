@@ -39,7 +39,7 @@ def test_a_message_is_sent_with_the_keyboard(open_console: OpenConsole, look: Lo
 
 
 @pytest.mark.slow
-def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConsole) -> None:
+def test_an_unsent_message_is_kept_and_sent_once(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["ERR_FAILED"]
     console.run("hello", session="s1", agent="desk")
@@ -63,7 +63,7 @@ def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConso
 
 
 @pytest.mark.slow
-def test_what_is_said_to_a_busy_session_is_kept_until_it_is_free(open_console: OpenConsole) -> None:
+def test_a_message_to_a_busy_session_is_queued(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["409"]
     console.start("hold:busy", "s1", agent="desk")
@@ -101,7 +101,7 @@ def test_a_run_is_stopped_and_resumed(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_says_why_and_is_resumed(open_console: OpenConsole) -> None:
+def test_a_failed_run_shows_the_reason_and_can_be_resumed(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("crash", session="s1", agent="desk")
     console.open("sessions/s1")
@@ -139,7 +139,7 @@ def test_a_session_is_forked_at_a_step(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: OpenConsole) -> None:
+def test_a_question_links_to_the_inbox_and_its_answer_is_shown(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     run = console.run("a refund", session="s1", agent="desk")
     console.open("sessions/s1")
@@ -160,7 +160,7 @@ def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: Open
 
 
 @pytest.mark.slow
-def test_a_conversation_handed_to_people_is_answered_and_given_back(
+def test_a_conversation_handed_off_to_people_is_answered_and_returned(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(session_team(), look=look)
@@ -184,7 +184,7 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
 
 
 @pytest.mark.slow
-def test_who_may_only_look_sees_nothing_to_press(open_console: OpenConsole) -> None:
+def test_a_read_only_key_sees_no_buttons(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["401", "WebSocket"]
     console.run("people, please", session="s1")
@@ -202,7 +202,7 @@ def test_who_may_only_look_sees_nothing_to_press(open_console: OpenConsole) -> N
 
 
 @pytest.mark.slow
-def test_the_conversation_goes_on_after_the_server_restarts(
+def test_the_conversation_continues_after_a_server_restart(
     browser: Browser, tmp_path: Path
 ) -> None:
     store = str(tmp_path / "relay.db")

@@ -60,7 +60,7 @@ def row(console: Console, name: str) -> Locator:
 
 
 @pytest.mark.slow
-def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look) -> None:
+def test_each_session_shows_its_status(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team())
     console.run("hello", session="calm", agent="desk", title=f"青木商店 {HOSTILE}", user_id=HOSTILE)
     console.run("crash", session="broken", agent="desk", priority="urgent")
@@ -91,7 +91,7 @@ def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look)
     is_state(console, "Finished")
 
 
-def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
+def test_the_session_list_updates_live(open_console: OpenConsole) -> None:
     console = open_console(session_team(), at="sessions")
     page = console.page
     expect(page.get_by_text("No session yet")).to_be_visible()
@@ -109,7 +109,7 @@ def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
+def test_filters_are_kept_in_the_address(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("hello", session="calm", agent="desk", user_id="mira")
     console.run("crash", session="broken", agent="desk", user_id="安娜")
@@ -140,7 +140,9 @@ def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look: Look) -> None:
+def test_conversations_are_searched_and_a_hit_links_to_its_place(
+    open_console: OpenConsole, look: Look
+) -> None:
     console = open_console(session_team(), look=look)
     console.run(f"the violet parcel {HOSTILE}", session="s1", agent="desk", title="Parcels")
     console.run("something else", session="s2", agent="desk", title="The violet room")
@@ -162,7 +164,7 @@ def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look:
 
 
 @pytest.mark.slow
-def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
+def test_a_new_session_is_started_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team(), at="sessions", look=look)
     page = console.page
     page.get_by_role("button", name="New session").press("Enter")
@@ -179,7 +181,7 @@ def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, loo
 
 
 @pytest.mark.slow
-def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_a_long_list_draws_only_the_visible_rows(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(session_team())
     begin(tmp_path, [f"n{number:04}" for number in range(600)])
     console.open("sessions")
@@ -202,7 +204,7 @@ def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path
 
 
 @pytest.mark.slow
-def test_the_page_stays_responsive_while_a_thousand_sessions_work(
+def test_the_page_stays_responsive_while_a_thousand_sessions_run(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(session_team())

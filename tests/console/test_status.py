@@ -40,7 +40,7 @@ def span(console: Console, name: str, kind: str) -> Locator:
 
 
 @pytest.mark.parametrize("way", ["withdrawn", "stopped", "broken off"])
-def test_a_refund_whose_approval_was_withdrawn_is_nowhere_done(
+def test_a_refund_without_approval_is_nowhere_shown_as_done(
     open_console: OpenConsole, tmp_path: Path, way: str
 ) -> None:
     console = open_console(session_team())
@@ -67,7 +67,9 @@ def test_a_refund_whose_approval_was_withdrawn_is_nowhere_done(
     picture(console, f"trace-{way}", tmp_path)
 
 
-def test_what_expired_is_not_answered(open_console: OpenConsole, tmp_path: Path) -> None:
+def test_an_expired_question_is_not_shown_as_answered(
+    open_console: OpenConsole, tmp_path: Path
+) -> None:
     console = open_console()
     over = {"deadline_us": in_us(minutes=-1), "created_at_us": in_us(minutes=-9)}
     post(
@@ -87,7 +89,7 @@ def test_what_expired_is_not_answered(open_console: OpenConsole, tmp_path: Path)
     picture(console, "expired", tmp_path)
 
 
-def test_each_ending_of_a_session_has_its_own_word(
+def test_each_outcome_of_a_session_has_a_label_of_its_own(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     no = {"type": "refusal", "refusal": "I must not."}
@@ -108,7 +110,7 @@ def test_each_ending_of_a_session_has_its_own_word(
     expect(console.page.locator("main")).to_contain_text("✓ Finished")
 
 
-def test_what_was_undone_keeps_its_error_readable_and_the_audit_its_words(
+def test_a_rolled_back_handoff_shows_its_error_and_its_audit_records(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     play = Play(
@@ -135,7 +137,7 @@ def test_what_was_undone_keeps_its_error_readable_and_the_audit_its_words(
     picture(console, "audit", tmp_path)
 
 
-def test_a_refused_handoff_has_a_reason_and_no_duration(
+def test_a_refused_handoff_shows_a_reason_and_no_duration(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     model = ScriptedModel([transfer("sql", reason="a query"), say("I do it myself.")])
@@ -162,7 +164,7 @@ def test_a_refused_handoff_has_a_reason_and_no_duration(
     picture(console, "trace-refused", tmp_path)
 
 
-def test_bars_of_the_waterfall_are_as_long_as_their_time(open_console: OpenConsole) -> None:
+def test_the_bars_of_the_waterfall_are_proportional_to_duration(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("a lookup", "s1")
     console.open("sessions/s1/trace")
@@ -173,7 +175,7 @@ def test_bars_of_the_waterfall_are_as_long_as_their_time(open_console: OpenConso
     assert own == pytest.approx(lane, rel=0.02)
 
 
-def test_several_approvals_show_their_arguments_and_what_they_come_to(
+def test_a_bulk_approval_shows_arguments_and_their_sum(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console()

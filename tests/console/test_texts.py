@@ -81,7 +81,7 @@ def teller(texts: dict[str, str]) -> Team:
     return Team(agent)
 
 
-def test_what_deceives_is_marked_and_nothing_else(open_console: OpenConsole) -> None:
+def test_only_deceptive_characters_are_marked(open_console: OpenConsole) -> None:
     paragraphs = [*MARKED, *UNMARKED]
     console = open_console(teller({"all": "\n\n".join(paragraphs)}))
     console.run("<all>", "told")
@@ -95,7 +95,7 @@ def test_what_deceives_is_marked_and_nothing_else(open_console: OpenConsole) -> 
 
 
 @pytest.mark.slow
-def test_a_space_that_keeps_words_together_misleads_nobody(
+def test_a_no_break_space_is_not_called_misleading(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())
@@ -126,7 +126,7 @@ def watch_work(page: Page) -> Callable[[], float]:
         for number, name in enumerate(BUSY)
     ],
 )
-def test_no_text_keeps_the_page_busy(open_console: OpenConsole, name: str) -> None:
+def test_no_text_blocks_the_page(open_console: OpenConsole, name: str) -> None:
     console = open_console(teller(BUSY))
     console.run(f"<{name}>", "told")
     page = console.page

@@ -48,7 +48,7 @@ def test_a_trace_is_a_tree_with_times_tokens_and_cost_summed_upward(
 
 
 @pytest.mark.slow
-def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
+def test_errors_come_first_link_to_their_spans_and_count_retries(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(trace_team(), look=look)
@@ -72,7 +72,7 @@ def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
 
 
 @pytest.mark.slow
-def test_spans_are_filtered_and_shown_with_what_stands_above_them(
+def test_spans_are_filtered_and_shown_with_their_ancestors(
     open_console: OpenConsole,
 ) -> None:
     page = traced(open_console(trace_team()), "flaky")
@@ -88,7 +88,9 @@ def test_spans_are_filtered_and_shown_with_what_stands_above_them(
 
 
 @pytest.mark.slow
-def test_the_waterfall_is_walked_folded_and_opened_by_keyboard(open_console: OpenConsole) -> None:
+def test_the_waterfall_is_navigated_folded_and_opened_by_keyboard(
+    open_console: OpenConsole,
+) -> None:
     page = traced(open_console(trace_team()), "flaky")
     every = page.locator(".spans .span-row")
     expect(every).to_have_count(14)
@@ -117,7 +119,7 @@ def test_the_waterfall_is_walked_folded_and_opened_by_keyboard(open_console: Ope
 
 
 @pytest.mark.slow
-def test_a_link_to_a_span_opens_it_scrolls_to_it_and_gives_it_the_focus(
+def test_a_link_to_a_span_opens_scrolls_and_focuses_it(
     open_console: OpenConsole, look: Look
 ) -> None:
     console = open_console(trace_team(), look=look)
@@ -137,7 +139,7 @@ def test_a_link_to_a_span_opens_it_scrolls_to_it_and_gives_it_the_focus(
 
 
 @pytest.mark.slow
-def test_spans_that_run_grow_and_the_end_is_seen_without_a_reload(
+def test_running_spans_grow_and_their_end_is_shown_without_reload(
     open_console: OpenConsole,
 ) -> None:
     gate = threading.Event()
@@ -158,7 +160,7 @@ def test_spans_that_run_grow_and_the_end_is_seen_without_a_reload(
 
 
 @pytest.mark.slow
-def test_what_is_waited_for_is_told_and_goes_on_when_it_is_answered(
+def test_a_waiting_trace_shows_the_inbox_item_and_continues_after_the_answer(
     open_console: OpenConsole,
 ) -> None:
     console = open_console(trace_team())
@@ -191,7 +193,7 @@ def night(spans: list[dict[str, Any]], hours: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_night_of_waiting_does_not_squeeze_the_work_together(open_console: OpenConsole) -> None:
+def test_a_long_wait_does_not_squeeze_the_other_bars(open_console: OpenConsole) -> None:
     console = open_console(trace_team())
     console.run("refund", "s")
     [item] = console.api("GET", "/inbox")["items"]
@@ -217,7 +219,7 @@ def place(bar: Locator) -> float:
 
 
 @pytest.mark.slow
-def test_a_thousand_spans_are_drawn_as_far_as_they_are_seen(open_console: OpenConsole) -> None:
+def test_only_the_visible_spans_of_a_thousand_are_drawn(open_console: OpenConsole) -> None:
     console = open_console(trace_team())
     console.run("many:1000", "s", max_turns=20)
     spans = console.api("GET", "/traces/s")["spans"]
@@ -237,7 +239,7 @@ def test_a_thousand_spans_are_drawn_as_far_as_they_are_seen(open_console: OpenCo
 
 
 @pytest.mark.slow
-def test_a_trace_that_cannot_be_read_says_why_and_is_asked_for_again(
+def test_a_trace_that_fails_to_load_shows_the_reason_and_is_retried(
     open_console: OpenConsole,
 ) -> None:
     console = open_console(trace_team())

@@ -57,7 +57,7 @@ def _texts(nodes: list[ast.expr]) -> Iterator[str]:
     yield from (value for value in values if isinstance(value, str) and _CODE.fullmatch(value))
 
 
-def test_every_code_of_a_problem_is_on_the_page() -> None:
+def test_every_problem_code_is_on_the_page() -> None:
     assert {"unknown_key", "handoff_to_itself", "yaml_alias", "unknown_tool", "too_long"} <= codes()
     assert {"bad_condition", "capability_missing", "no_common_tools", "bad_target"} <= codes()
     assert not [code for code in sorted(codes()) if f"`agent.{code}`" not in PAGE]

@@ -34,11 +34,11 @@ def test_the_page_lists_the_methods_of_the_interface(name: str) -> None:
     assert methods_on_page(name) == own
 
 
-def test_the_commands_that_are_not_for_servers_are_named() -> None:
+def test_the_local_only_commands_are_named() -> None:
     text = page("cli.md").text
     assert not [command for command in LOCAL_ONLY if f"`{command}`" not in text]
 
 
-def test_every_public_name_of_the_client_is_on_some_page() -> None:
+def test_every_public_name_of_the_client_is_documented() -> None:
     text = "\n".join(page(name).text for name in ("client.md", "errors.md"))
     assert not [name for name in ekiden.client.__all__ if not re.search(rf"\b{name}\b", text)]

@@ -32,19 +32,19 @@ def rows(name: str) -> list[str]:
     ]
 
 
-def test_every_error_has_a_row_and_a_code_of_its_own() -> None:
+def test_every_error_has_a_row_and_a_unique_code() -> None:
     """The page says which classes each of its lists has."""
     listed = re.findall(r"^- `(\w+)` \(`([\w.]+)`", page("errors.md").text, re.MULTILINE)
     assert {(name, each.code) for name, each in known_errors().items()} <= set(listed)
     assert len({code for _, code in listed}) == len(listed)
 
 
-def test_every_type_of_event_is_described() -> None:
+def test_every_event_type_is_described() -> None:
     assert set(EVENT_TYPES) == set(get_args(EventType))
 
 
 @pytest.mark.parametrize("settings", [RunConfig, Limits])
-def test_every_setting_of_a_run_is_named(settings: type) -> None:
+def test_every_setting_of_a_run_is_documented(settings: type) -> None:
     named = rows("running.md")
     missing = [
         each.name for each in fields(settings) if not any(f"`{each.name}`" in row for row in named)
@@ -52,18 +52,18 @@ def test_every_setting_of_a_run_is_named(settings: type) -> None:
     assert not missing
 
 
-def test_every_kind_of_problem_with_settings_has_a_row() -> None:
+def test_every_kind_of_settings_problem_has_a_row() -> None:
     listed = " ".join(rows("settings.md"))
     codes = get_args(get_type_hints(SettingsProblem)["code"])
     assert not [code for code in codes if f"`{code}`" not in listed]
 
 
-def test_every_public_name_is_on_some_page() -> None:
+def test_every_public_name_is_documented() -> None:
     words = set(re.findall(r"\w+", "\n".join(each.text for each in pages())))
     assert not [name for name in dir(ekiden) if name not in words]
 
 
-def test_the_fault_points_on_the_page_exist() -> None:
+def test_the_documented_fault_points_exist() -> None:
     table = page("reliability.md").text.partition("| operation | points |")[2].partition("\n\n")[0]
     cells = re.findall(r"^\|[^|]+\|([^|]+)\|$", table, re.MULTILINE)
     named = set(re.findall(r"`([a-z_.]+)`", "".join(cells)))
@@ -77,7 +77,7 @@ def test_every_page_is_on_the_map() -> None:
     assert {path.name for path in DOCS.glob("*.md")} - own <= linked
 
 
-def test_every_internal_link_leads_somewhere() -> None:
+def test_every_internal_link_resolves() -> None:
     for each in PAGES:
         assert each.path.exists(), f"there is no {each.name}"
         broken = [link for link in each.links if not _resolves(link, each.path)]

@@ -95,7 +95,7 @@ def takes_an_example(name: str) -> bool:
     return not is_error and name not in SHOWN_ELSEWHERE
 
 
-def test_what_is_used_shows_how_and_the_example_is_python() -> None:
+def test_every_used_name_has_a_valid_python_example() -> None:
     for name in filter(takes_an_example, DOCUMENTED):
         found = _EXAMPLE.search(own_docstring(name) + "\n")
         assert found, f"{name}: end a sentence with :: and show it, indented"

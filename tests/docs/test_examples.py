@@ -61,14 +61,16 @@ def refuse(*arguments: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_of_a_page_run_and_print_what_it_says(page: Page, folder: Path) -> None:
+def test_the_examples_of_a_page_run_and_print_the_documented_output(
+    page: Page, folder: Path
+) -> None:
     run_page(page, folder, screens=page.name == FIRST)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux here")
 @pytest.mark.parametrize("page", SCREENS, ids=lambda page: page.name)
-def test_the_screens_of_a_page_show_what_it_says(page: Page, folder: Path) -> None:
+def test_the_screens_of_a_page_match_the_program(page: Page, folder: Path) -> None:
     run_page(page, folder)
 
 
@@ -77,12 +79,12 @@ def test_the_screens_of_a_page_show_what_it_says(page: Page, folder: Path) -> No
     [block for block in PAGES[0].blocks if block.language == "python"],
     ids=lambda block: f"line {block.line}",
 )
-def test_a_block_of_the_readme_runs_when_it_is_saved_to_a_file(block: Block, folder: Path) -> None:
+def test_a_readme_block_runs_when_saved_to_a_file(block: Block, folder: Path) -> None:
     exec(compile(block.text, "saved.py", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_are_of_a_kind_that_is_looked_at(page: Page) -> None:
+def test_the_blocks_of_a_page_are_of_a_checked_kind(page: Page) -> None:
     strange = [(block.line, block.language) for block in page.blocks if not _is_known(block)]
     assert not strange, f"{page.name}: use one of {sorted(LANGUAGES)}"
 
@@ -96,7 +98,7 @@ def _is_known(block: Block) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_file_that_a_page_shows_is_used_on_that_page(page: Page) -> None:
+def test_a_file_shown_on_a_page_is_used_on_that_page(page: Page) -> None:
     for index, block in enumerate(page.blocks):
         name = file_of(block)
         if name is not None:
@@ -104,7 +106,7 @@ def test_a_file_that_a_page_shows_is_used_on_that_page(page: Page) -> None:
             assert name.removesuffix(".py") in others, f"{page.name}:{block.line}: nobody runs it"
 
 
-def test_few_blocks_are_not_run() -> None:
+def test_the_number_of_skipped_blocks_is_limited() -> None:
     skipped = [
         f"{page.name}:{block.line}: {block.not_run}"
         for page in PAGES

@@ -11,5 +11,5 @@ def test_generated_pages_are_current() -> None:
     assert not old, "write them anew: make pages"
 
 
-def test_a_description_of_several_lines_is_shown_to_its_end() -> None:
+def test_a_description_of_several_lines_is_shown_completely() -> None:
     assert "`Event.duration_us` has the duration in microseconds. |" in event_fields()

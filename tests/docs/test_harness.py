@@ -46,7 +46,7 @@ def written(folder: Path, text: str) -> Page:
         ("(a|b)*.\n", "(a|b)*.\n"),
     ],
 )
-def test_outputs_that_match(expected: str, printed: str) -> None:
+def test_an_expected_output_matches_the_printed_one(expected: str, printed: str) -> None:
     assert matches(expected, printed)
 
 
@@ -54,7 +54,7 @@ def test_outputs_that_match(expected: str, printed: str) -> None:
     ("expected", "printed"),
     [("a\n", "b\n"), ("a\n", "a\nb\n"), ("a...\n", "a\nb\n"), ("a.c\n", "abc\n"), ("a\n", "")],
 )
-def test_outputs_that_do_not_match(expected: str, printed: str) -> None:
+def test_a_different_output_does_not_match(expected: str, printed: str) -> None:
     assert not matches(expected, printed)
 
 
@@ -93,13 +93,13 @@ def test_an_exception_is_reported_with_its_line(folder: Path) -> None:
         run_page(page, folder)
 
 
-def test_a_text_further_down_is_not_an_output(folder: Path) -> None:
+def test_a_later_text_is_not_an_expected_output(folder: Path) -> None:
     page = written(folder, "'''python\nprint(1)\n'''\n\nA file:\n\n'''text\n2\n'''\n")
     run_page(page, folder)
     assert [block.language for block in page.blocks] == ["python", "text"]
 
 
-def test_a_block_is_left_out_with_a_reason_only(folder: Path) -> None:
+def test_a_block_is_skipped_only_with_a_reason(folder: Path) -> None:
     page = written(folder, "<!-- not run: needs a key -->\n'''python\n1 / 0\n'''\n")
     run_page(page, folder)
     assert page.blocks[0].not_run == "needs a key"
@@ -108,7 +108,7 @@ def test_a_block_is_left_out_with_a_reason_only(folder: Path) -> None:
         run_page(without, folder)
 
 
-def test_commands_are_run_with_the_files_that_the_page_shows(folder: Path) -> None:
+def test_commands_run_with_the_files_shown_on_the_page(folder: Path) -> None:
     page = written(
         folder,
         """
@@ -166,7 +166,7 @@ EXIT=0
 """
 
 
-def test_what_a_screen_shows_behind_a_prompt_is_typed() -> None:
+def test_text_behind_a_prompt_on_a_screen_is_typed() -> None:
     lines = ["welcome", "auto › hello", "it was hello", "Go on? [y]es, [n]o (30 s):", "desk ›"]
     assert list(steps(lines)) == [
         ("welcome\nauto ›", "hello"),
@@ -176,7 +176,7 @@ def test_what_a_screen_shows_behind_a_prompt_is_typed() -> None:
     assert next(steps(asked)) == ("[y]es, [n]o (30 s):", "y")
 
 
-def test_the_line_at_the_bottom_of_a_screen_is_looked_at_only_where_it_is_shown() -> None:
+def test_the_status_line_of_a_screen_is_compared_only_where_shown() -> None:
     screen = "auto ›\n\n\n\n ses_1  ·  /help"
     assert visible(screen, status=False) == "auto ›"
     assert visible(screen, status=True) == "auto ›\n ses_1  ·  /help"
@@ -194,7 +194,7 @@ def test_a_screen_is_played_in_a_terminal_and_compared(folder: Path) -> None:
     assert "+it was hallo" in different
 
 
-def test_a_command_that_fails_must_say_so_on_the_page(folder: Path) -> None:
+def test_a_failing_command_must_be_marked_on_the_page(folder: Path) -> None:
     page = written(folder, "'''console\n$ python -c 'import sys; sys.exit(3)'\n'''\n")
     with pytest.raises(PageError, match="fails"):
         run_page(page, folder)
@@ -206,7 +206,7 @@ def test_a_command_cannot_use_the_network(folder: Path) -> None:
     run_page(page, folder)
 
 
-def test_a_server_stays_for_the_page_at_a_port_of_its_own(folder: Path) -> None:
+def test_a_server_runs_for_the_page_at_a_port_of_its_own(folder: Path) -> None:
     page = written(
         folder,
         """
@@ -252,7 +252,7 @@ False
     assert "NOTE_KEY" not in os.environ
 
 
-def test_ports_are_translated_there_and_back() -> None:
+def test_ports_are_translated_in_both_directions() -> None:
     with contextlib.closing(Servers()) as servers:
         real = servers.real("ws://127.0.0.1:8321/ and --port 8322, not 8321 alone")
         assert "127.0.0.1:8321" not in real
@@ -262,7 +262,7 @@ def test_ports_are_translated_there_and_back() -> None:
         assert servers.port(8321) != servers.port(8322)
 
 
-def test_curl_calls_the_servers_of_the_page_only() -> None:
+def test_curl_reaches_only_the_servers_of_the_page() -> None:
     assert curl("curl -s http://127.0.0.1:9/") == (
         7,
         "curl: (7) documentation calls its own servers only: http://127.0.0.1:9/\n",
@@ -273,11 +273,11 @@ def test_curl_calls_the_servers_of_the_page_only() -> None:
     ("command", "answer"),
     [("ekiden run hi", True), ("A=1 ekiden run", True), ("pip install x", False), ("A=1", False)],
 )
-def test_only_our_own_commands_are_run(command: str, answer: bool) -> None:
+def test_only_project_commands_are_run(command: str, answer: bool) -> None:
     assert is_runnable(command) is answer
 
 
-def test_a_console_block_without_a_command_has_none() -> None:
+def test_a_console_block_without_prompts_has_no_commands() -> None:
     (block,) = read_blocks("```console\nekiden run hi\n```\n")
     assert commands_of(block) == []
 

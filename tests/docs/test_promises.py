@@ -14,7 +14,7 @@ TESTS = {
         "tests/faults/test_ask_kills.py::test_a_run_killed_during_a_question_reaches_the_same_end",
         "tests/faults/test_bus_kills.py::test_a_service_killed_anywhere_leaves_each_effect_once",
         "tests/faults/test_state_kills.py::test_the_state_at_every_step_matches_the_events_after_a_kill",
-        "tests/unit/collaboration/test_processes.py::test_what_a_killed_process_had_begun_is_finished_once",
+        "tests/unit/collaboration/test_processes.py::test_an_execution_of_a_killed_process_is_finished_once",
     ),
     2: (
         "tests/faults/test_handoff_kills.py::test_a_handoff_is_complete_or_rolled_back_after_a_kill",
@@ -72,7 +72,7 @@ _ROW = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 _ROWS = {int(number): cell for number, cell in _ROW.findall(page("reliability.md").text)}
 
 
-def test_the_page_names_the_files_of_every_promise() -> None:
+def test_the_page_names_the_test_files_of_every_promise() -> None:
     named = {number: re.findall(r"`(tests/[\w/]+\.py)`", cell) for number, cell in _ROWS.items()}
     assert named == {
         number: list(dict.fromkeys(test.partition("::")[0] for test in tests))

@@ -27,17 +27,17 @@ def statuses() -> dict[str, int]:
     }
 
 
-def test_the_status_of_every_error_follows_from_the_table() -> None:
+def test_the_status_of_every_error_equals_the_table() -> None:
     listed = statuses()
     for error in known_errors().values():
         nearest = next(kind.__name__ for kind in error.__mro__ if kind.__name__ in listed)
         assert listed[nearest] == status_of(error.__new__(error)), error
 
 
-def test_the_table_of_statuses_has_no_error_that_is_gone() -> None:
+def test_the_table_of_statuses_names_only_existing_errors() -> None:
     assert not statuses().keys() - known_errors().keys()
 
 
-def test_everything_that_can_be_set_of_a_server_is_on_the_page() -> None:
+def test_every_server_option_is_documented() -> None:
     names = [each.name for each in fields(ServerConfig)]
     assert not [name for name in names if not re.search(rf"`(server\.)?{name}`", PAGE)]

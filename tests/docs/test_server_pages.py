@@ -19,23 +19,23 @@ SECURITY = page("security.md").text
 _FAMILY = re.compile(r"^# TYPE (ekiden_\w+) ", re.MULTILINE)
 
 
-async def test_the_metrics_on_the_page_are_those_of_the_server() -> None:
+async def test_the_documented_metrics_equal_those_of_the_server() -> None:
     shown = (await Metrics().collect([])).decode()
     listed = re.findall(r"^\| `(ekiden_\w+)` \|", TRACING, re.MULTILINE)
     assert sorted(listed) == sorted(_FAMILY.findall(shown))
 
 
-def test_every_kind_of_span_has_a_row() -> None:
+def test_every_span_kind_has_a_row() -> None:
     assert not [kind for kind in get_args(SpanKind) if f"\n| `{kind}` |" not in TRACING]
 
 
-def test_every_tool_of_the_mcp_server_is_on_its_page_with_its_scope() -> None:
+def test_every_tool_of_the_mcp_server_is_documented_with_its_scope() -> None:
     table = re.findall(r"^\| (`\w+`.*?) \| `(\w+)` \|", page("mcp-server.md").text, re.MULTILINE)
     for offer in OFFERS:
         assert [scope for names, scope in table if f"`{offer.name}`" in names] == [offer.scope]
 
 
-def test_everything_that_is_refused_of_openai_clients_is_on_the_page() -> None:
+def test_every_refused_openai_option_is_documented() -> None:
     table = (
         page("openai-api.md")
         .text.partition("## Refused and ignored parameters")[2]
@@ -49,9 +49,9 @@ def test_every_scope_has_a_row() -> None:
     assert not [scope for scope in SCOPES if f"\n| `{scope}` |" not in SECURITY]
 
 
-def test_what_is_open_to_all_is_named() -> None:
+def test_every_open_path_is_documented() -> None:
     assert not [path for path in OPEN if f"`{path}`" not in SECURITY]
 
 
-def test_every_kind_that_is_covered_is_named() -> None:
+def test_every_redacted_kind_is_documented() -> None:
     assert not [kind for kind in SENSITIVE_KINDS if f"`{kind}`" not in SECURITY]

@@ -13,7 +13,7 @@ from tests.mutations.run import ALL
 
 
 @pytest.mark.parametrize("mutation", ALL, ids=lambda each: each.name)
-def test_a_defect_still_applies(mutation: Mutation, tmp_path: Path) -> None:
+def test_a_planted_defect_still_applies(mutation: Mutation, tmp_path: Path) -> None:
     assert mutation.problem() is None
     copy = mutation.path(tmp_path)
     copy.parent.mkdir(parents=True)
@@ -27,7 +27,7 @@ def test_a_defect_still_applies(mutation: Mutation, tmp_path: Path) -> None:
         assert not argument.startswith("tests/") or (ROOT / argument).exists()
 
 
-def test_bytecode_of_a_defect_is_used_for_nothing_else(tmp_path: Path) -> None:
+def test_each_planted_defect_gets_bytecode_of_its_own(tmp_path: Path) -> None:
     """Python compares the size of the source and the second in which it was written."""
     copy = ALL[0].path(tmp_path)
     copy.parent.mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_bytecode_of_a_defect_is_used_for_nothing_else(tmp_path: Path) -> None:
     assert int(copy.stat().st_mtime) == seconds[0]
 
 
-def test_the_defects_are_many_and_of_every_kind() -> None:
+def test_the_planted_defects_cover_every_area() -> None:
     names = [mutation.name for mutation in ALL]
     assert len(names) == len(set(names)) >= 16
     assert {mutation.area for mutation in ALL} == {

@@ -77,7 +77,7 @@ async def test_a_flow_asks_a_person_and_repeats_no_method(tmp_path: Path) -> Non
     assert item.body == "plan for Oslo, 2 booked"  # It remembers the state of its last turn.
 
 
-def test_a_flow_is_killed_in_a_method_resumes_and_hands_over(tmp_path: Path) -> None:
+def test_a_flow_killed_in_a_method_resumes_and_hands_off(tmp_path: Path) -> None:
     url = str(tmp_path / "s.db")
     # CrewAI's threads do not survive a fork.
     victim = get_context("spawn").Process(target=life, args=(url,))
@@ -99,7 +99,7 @@ def test_a_flow_is_killed_in_a_method_resumes_and_hands_over(tmp_path: Path) -> 
     assert len(set(made)) == 1  # under the same key.
 
 
-async def test_a_crew_is_one_step_whose_tools_and_spending_are_ours(tmp_path: Path) -> None:
+async def test_a_crew_is_one_step_whose_tools_and_usage_are_recorded(tmp_path: Path) -> None:
     agent = foreign_agent(crew(), "crew")
     assert agent.implementation.durability == "turn"
     session = Session("s", store=MemoryStore())
@@ -131,7 +131,7 @@ async def test_cancelling_the_run_reaches_the_flow() -> None:
     assert ended
 
 
-async def test_its_spans_are_part_of_the_session_s_trace() -> None:
+async def test_the_spans_of_a_flow_are_part_of_the_session_trace() -> None:
     class Books(Flow[dict[str, Any]]):
         @start()
         async def book(self) -> str:
@@ -143,5 +143,5 @@ async def test_its_spans_are_part_of_the_session_s_trace() -> None:
     assert below == ours
 
 
-def test_the_examples_of_its_page_run() -> None:
+def test_the_examples_of_the_crewai_page_run() -> None:
     run_page("crewai/crewai.md", framed=True)

@@ -57,7 +57,7 @@ def member(*, hands_over: bool = True) -> Agent[Any]:
     return foreign_agent(agent, "adk", handoffs=[desk] if hands_over else [])
 
 
-def test_it_is_killed_in_its_tool_resumes_and_hands_over(
+def test_an_adk_agent_killed_in_its_tool_resumes_and_hands_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EFFECTS", str(tmp_path / "effects"))
@@ -92,7 +92,7 @@ def test_it_is_killed_in_its_tool_resumes_and_hands_over(
     assert calls == ["book", "transfer_to_desk"]
 
 
-async def test_cancelling_the_run_reaches_its_tool() -> None:
+async def test_cancelling_the_run_reaches_the_tool_of_an_adk_agent() -> None:
     with watched(hangs=True) as inside:
         run = asyncio.create_task(Runner.run(member(), "please book"))
         await inside.begun.wait()
@@ -102,7 +102,7 @@ async def test_cancelling_the_run_reaches_its_tool() -> None:
     assert inside.cancelled
 
 
-async def test_its_spans_are_below_the_agent_s_and_its_text_is_streamed() -> None:
+async def test_the_spans_of_an_adk_agent_are_nested_and_its_text_is_streamed() -> None:
     spans = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
@@ -122,7 +122,7 @@ async def test_its_spans_are_below_the_agent_s_and_its_text_is_streamed() -> Non
     assert outermost
 
 
-async def test_a_long_conversation_takes_space_in_proportion() -> None:
+async def test_storage_of_a_long_conversation_grows_linearly() -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     agent = foreign_agent(LlmAgent(name="adk", model=Scripted(model="scripted")), "adk")
@@ -135,5 +135,5 @@ async def test_a_long_conversation_takes_space_in_proportion() -> None:
     assert sizes[1] < 3 * sizes[0]  # Four times, if each turn stored the whole conversation.
 
 
-def test_the_examples_of_its_page_run() -> None:
+def test_the_examples_of_the_adk_page_run() -> None:
     run_page("google_adk/google-adk.md")

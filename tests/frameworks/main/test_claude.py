@@ -54,7 +54,7 @@ def options(home: Path, env: dict[str, str], book: Any = None) -> ClaudeAgentOpt
     )
 
 
-async def test_it_asks_before_a_tool_resumes_elsewhere_and_remembers(home: Path) -> None:
+async def test_claude_asks_before_a_tool_resumes_elsewhere_and_remembers(home: Path) -> None:
     store = MemoryStore()
     session = Session("s", store=store)
     with claude_api((BOOK, {"what": "a room"})) as env:
@@ -84,7 +84,7 @@ async def test_it_asks_before_a_tool_resumes_elsewhere_and_remembers(home: Path)
     assert "a bed" in call.items[1]["output"]
 
 
-async def test_it_hands_over_and_a_refused_tool_does_not_run(home: Path) -> None:
+async def test_claude_hands_off_and_a_rejected_tool_does_not_run(home: Path) -> None:
     desk = Agent("desk", model=ScriptedModel([say("Not booked.")]))
     calls = (BOOK, {"what": "x"}), ("mcp__ekiden__transfer_to_desk", {"reason": "refused"})
     store = MemoryStore()
@@ -99,7 +99,7 @@ async def test_it_hands_over_and_a_refused_tool_does_not_run(home: Path) -> None
     assert not done(home / "effects")
 
 
-async def test_cancelling_the_run_ends_the_command(home: Path) -> None:
+async def test_cancelling_the_run_ends_the_claude_command(home: Path) -> None:
     begun = asyncio.Event()
 
     @tool("book", "Book.", {"what": str})
@@ -122,7 +122,7 @@ async def test_cancelling_the_run_ends_the_command(home: Path) -> None:
     assert not alive
 
 
-def test_it_is_killed_in_a_tool_and_repeats_the_turn_under_the_same_key(home: Path) -> None:
+def test_claude_killed_in_a_tool_repeats_the_turn_with_the_same_key(home: Path) -> None:
     url = str(home / "s.db")
 
     async def work(env: dict[str, str]) -> Any:
@@ -153,7 +153,7 @@ def test_it_is_killed_in_a_tool_and_repeats_the_turn_under_the_same_key(home: Pa
     assert len(set(made)) == 1
 
 
-async def test_its_tools_are_part_of_the_session_s_trace(home: Path) -> None:
+async def test_the_tools_of_claude_are_part_of_the_session_trace(home: Path) -> None:
     @tool("book", "Book.", {"what": str})
     async def book(given: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": await booked("claude")}]}

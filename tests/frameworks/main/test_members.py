@@ -44,7 +44,7 @@ def effects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-async def test_it_asks_people_books_once_and_remembers(name: str, tmp_path: Path) -> None:
+async def test_a_member_asks_people_books_once_and_remembers(name: str, tmp_path: Path) -> None:
     make, framework, durability = MADE[name]
     agent = foreign_agent(make(), name)
     assert (agent.kind, agent.implementation.durability) == (framework, durability)
@@ -78,7 +78,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-async def test_cancelling_the_run_reaches_its_tool(name: str) -> None:
+async def test_cancelling_the_run_reaches_the_tool_of_a_member(name: str) -> None:
     with watched(hangs=True) as inside:
         run = asyncio.create_task(Runner.run(foreign_agent(PLAIN[name](), name), "please book"))
         await inside.begun.wait()
@@ -89,7 +89,7 @@ async def test_cancelling_the_run_reaches_its_tool(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-async def test_its_spans_are_part_of_the_session_s_trace(name: str) -> None:
+async def test_the_spans_of_a_member_are_part_of_the_session_trace(name: str) -> None:
     with watched() as inside:
         await Runner.run(foreign_agent(PLAIN[name](), name), "please book")
     below, ours = inside.traces
@@ -97,7 +97,7 @@ async def test_its_spans_are_part_of_the_session_s_trace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lg", "pyd", "oai", "flow"])
-async def test_its_text_is_shown_as_the_model_streams_it(name: str) -> None:
+async def test_the_text_of_a_member_is_streamed(name: str) -> None:
     streamed = Runner.run_streamed(foreign_agent(PLAIN[name](), name), "please book")
     shown = [
         event.data.text
@@ -108,7 +108,7 @@ async def test_its_text_is_shown_as_the_model_streams_it(name: str) -> None:
     assert len(shown) > 1
 
 
-async def test_its_exception_is_the_cause() -> None:
+async def test_the_exception_of_a_member_is_the_cause() -> None:
     def breaks(state: Any) -> Any:
         raise KeyError("lost")
 
@@ -122,7 +122,7 @@ async def test_its_exception_is_the_cause() -> None:
 
 
 @pytest.mark.parametrize("breaks", ["beside", "last"])
-async def test_a_node_that_ended_is_not_repeated(breaks: str) -> None:
+async def test_a_finished_node_is_not_repeated(breaks: str) -> None:
     ran: list[str] = []
 
     def node(name: str) -> Any:
@@ -148,7 +148,7 @@ async def test_a_node_that_ended_is_not_repeated(breaks: str) -> None:
     assert sorted(ran) == sorted(["first", "beside", "last", breaks])
 
 
-async def test_messages_of_a_subgraph_are_told_once() -> None:
+async def test_messages_of_a_subgraph_are_recorded_once() -> None:
     def call(state: Any) -> Any:
         used = {"input_tokens": 2, "output_tokens": 1, "total_tokens": 3}
         wanted = [{"id": f"c{len(state['messages'])}", "name": "look", "args": {}}]
@@ -168,13 +168,13 @@ async def test_messages_of_a_subgraph_are_told_once() -> None:
     assert len([each for each in await session.events() if each.type == "tool_call"]) == 2
 
 
-def test_what_cannot_be_a_member_is_refused() -> None:
+def test_an_unsupported_object_is_refused_as_member() -> None:
     with pytest.raises(UserError, match="is no Agent and no Workflow"):
         foreign_agent(af.Message("user", ["hi"]), "m")
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
+def test_the_examples_of_a_framework_page_run(page: str, tmp_path: Path) -> None:
     with claude_api(("mcp__shop__refund", {"amount": 30})) as api:
         run_page(page, api={**api, "CLAUDE_CONFIG_DIR": str(tmp_path)})
 

@@ -78,7 +78,7 @@ def check(folder: Path, url: str) -> None:
     assert {each.agent for each in events if each.type == "llm_call"} == set(NAMES)
 
 
-def test_it_is_killed_in_each_framework_and_resumes(tmp_path: Path) -> None:
+def test_a_relay_killed_in_each_framework_resumes(tmp_path: Path) -> None:
     url = str(tmp_path / "s.db")
     asked = []
     for name, where in BEFORE_OR_AFTER.items():

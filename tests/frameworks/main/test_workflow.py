@@ -84,7 +84,7 @@ async def say_yes(store: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-async def test_it_asks_people_remembers_and_keeps_sessions_apart(is_shared: bool) -> None:
+async def test_a_workflow_asks_people_remembers_and_separates_sessions(is_shared: bool) -> None:
     agent = member(build() if is_shared else build)
     assert (agent.kind, agent.implementation.durability) == ("agent_framework", "superstep")
     store = MemoryStore()
@@ -97,7 +97,7 @@ async def test_it_asks_people_remembers_and_keeps_sessions_apart(is_shared: bool
         assert result.final_output == f"paid {paid}"
 
 
-def test_it_is_killed_in_a_superstep_and_repeats_no_other(tmp_path: Path) -> None:
+def test_a_workflow_killed_in_a_superstep_repeats_only_that_superstep(tmp_path: Path) -> None:
     url = str(tmp_path / "s.db")
 
     async def run(resumes: bool) -> Any:

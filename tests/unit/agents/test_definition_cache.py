@@ -82,7 +82,7 @@ def stored(cache: Path) -> tuple[Path, dict[str, dict[str, object]]]:
     return path, json.loads(path.read_text())["definitions"]
 
 
-def test_a_second_load_gives_what_the_files_say(root: Path, cache: Path) -> None:
+def test_a_second_load_returns_the_same_definitions(root: Path, cache: Path) -> None:
     first, second = load(root), load(root)
     assert repr(second) == repr(first)
     assert second == first
@@ -96,7 +96,7 @@ def test_a_second_load_gives_what_the_files_say(root: Path, cache: Path) -> None
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_changed_file_is_read_again_even_if_size_and_time_stay(root: Path) -> None:
+def test_a_changed_file_is_read_again_even_with_equal_size_and_time(root: Path) -> None:
     path = root / ".ekiden" / "agents" / "plain7.md"
     load(root)
     seen = path.stat()
@@ -134,14 +134,14 @@ def test_a_damaged_cache_is_ignored_and_replaced(root: Path, cache: Path, damage
     assert stored(cache)[1] == definitions
 
 
-def test_a_small_team_leaves_nothing_behind(root: Path, cache: Path) -> None:
+def test_a_small_team_writes_no_cache(root: Path, cache: Path) -> None:
     for number in range(20):
         (root / ".ekiden" / "agents" / f"plain{number}.md").unlink()
     load(root)
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(root: Path, cache: Path) -> None:
+def test_an_unwritable_cache_is_no_error(root: Path, cache: Path) -> None:
     cache.parent.mkdir(parents=True)
     cache.write_text("a file")
     assert len(load(root).definitions) == COUNT + 2

@@ -21,7 +21,7 @@ def only_code(path: Path) -> str:
     return problem.code
 
 
-def test_a_file_becomes_a_definition(tmp_path: Path) -> None:
+def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
     path = tmp_path / "debugger.md"
     path.write_text(GOOD)
     file = read_agent_file(str(path))
@@ -44,7 +44,7 @@ def test_a_file_becomes_a_definition(tmp_path: Path) -> None:
     ],
     ids=["byte order mark", "CRLF", "CR", "spaces after the dashes", "no last line break"],
 )
-def test_how_an_editor_saves_a_file_makes_no_difference(data: bytes) -> None:
+def test_bom_and_line_endings_of_an_editor_make_no_difference(data: bytes) -> None:
     file = read_agent_text(data)
     assert file.problems == ()
     assert file.definition is not None
@@ -72,7 +72,7 @@ def test_how_an_editor_saves_a_file_makes_no_difference(data: bytes) -> None:
         (b"---\nname: x\n#" + b"y" * 70_000 + b"\n---\n", "too_large", 1, 1),
     ],
 )
-def test_a_text_that_is_no_agent_file_is_told_apart(
+def test_each_kind_of_invalid_agent_file_has_its_own_code(
     data: bytes, code: str, line: int, column: int
 ) -> None:
     file = read_agent_text(data, path="some.md")
@@ -83,20 +83,20 @@ def test_a_text_that_is_no_agent_file_is_told_apart(
     assert str(problem).startswith(f"some.md:{line}:{column}: error[agent.{code}]: ")
 
 
-def test_a_body_may_be_as_long_as_the_file_and_have_dashes_in_it() -> None:
+def test_a_long_body_with_dashes_is_read() -> None:
     file = read_agent_text("---\nname: x\n---\n\nOne\n---\nTwo\n" + "y" * 200_000)
     assert file.definition is not None
     assert file.definition.instructions.startswith("One\n---\nTwo\n")
 
 
-def test_an_agent_without_instructions_is_warned_about() -> None:
+def test_an_agent_without_instructions_is_a_warning() -> None:
     file = read_agent_text("---\nname: x\n---\n  \n")
     assert file.definition is not None
     assert [problem.code for problem in file.problems] == ["agent.no_instructions"]
     assert file.problems[0].to_json()["severity"] == "warning"
 
 
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "folder.md").mkdir()
     (tmp_path / "device.md").symlink_to("/dev/zero")
@@ -104,7 +104,7 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
         assert only_code(tmp_path / name) == "agent.not_a_file"
 
 
-def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_path_reports_the_reason(tmp_path: Path) -> None:
     (tmp_path / "loop.md").symlink_to("loop.md")
     (tmp_path / "nowhere.md").symlink_to("missing")
     for path in (
@@ -118,7 +118,7 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
         assert only_code(path) == "agent.unreadable"
 
 
-def test_a_file_without_the_right_to_read_it_says_so(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "secret.md"
     path.write_text(GOOD)
     path.chmod(0)
@@ -127,13 +127,13 @@ def test_a_file_without_the_right_to_read_it_says_so(tmp_path: Path) -> None:
     assert only_code(path) == "agent.unreadable"
 
 
-def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
+def test_a_symlink_to_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text(GOOD)
     (tmp_path / "link.md").symlink_to("real.txt")
     assert read_agent_file(tmp_path / "link.md").name == "debugger"
 
 
-def test_the_folder_tells_which_tool_a_file_was_written_for(tmp_path: Path) -> None:
+def test_the_folder_determines_the_origin_of_a_file(tmp_path: Path) -> None:
     for folder, origin in {
         ".ekiden/agents": "ekiden",
         ".claude/agents/deep": "claude",

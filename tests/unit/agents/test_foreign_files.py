@@ -20,7 +20,7 @@ def codes(file: AgentFile) -> list[str]:
     return [problem.code.removeprefix("agent.") for problem in file.problems]
 
 
-def test_a_claude_file_loads_as_it_is(read: Read) -> None:
+def test_a_claude_file_loads_unchanged(read: Read) -> None:
     file = read(
         "name: code-reviewer\n"
         'description: Use this agent after writing code. Examples: <example>user: "done"\n'
@@ -53,7 +53,7 @@ def test_a_claude_file_loads_as_it_is(read: Read) -> None:
     assert "Task" in file.problems[1].message
 
 
-def test_a_gemini_file_loads_as_it_is(read: Read) -> None:
+def test_a_gemini_file_loads_unchanged(read: Read) -> None:
     file = read(
         "name: tester\ndisplay_name: The Tester\nkind: local\ntemperature: 0.2\nmax_turns: 30\n"
         "tools:\n  - read_file\n  - replace\n  - run_shell_command\n  - google_web_search\n"
@@ -72,7 +72,7 @@ def test_a_gemini_file_loads_as_it_is(read: Read) -> None:
     assert codes(file) == []
 
 
-def test_a_text_may_have_lines_that_look_like_keys(read: Read) -> None:
+def test_a_description_may_have_lines_that_look_like_keys(read: Read) -> None:
     file = read(
         "name: x\n"
         "description: Use it when asked. Examples:\\n\\n<example>\\nContext: a new app\n"
@@ -103,7 +103,7 @@ def test_a_text_may_have_lines_that_look_like_keys(read: Read) -> None:
         ("name: x\ntools: [Read]\ntemperature: hot", ["passed_over"], 4),
     ],
 )
-def test_a_fault_is_a_warning_with_its_line(
+def test_a_fault_in_a_foreign_file_is_a_warning_with_its_line(
     front: str, expected: list[str], line: int, read: Read
 ) -> None:
     file = read(front, origin="claude")
@@ -143,7 +143,7 @@ def test_a_fault_is_a_warning_with_its_line(
         ("hooks: {Stop: [{command: x}]}", None, ""),
     ],
 )
-def test_a_restriction_is_honoured(
+def test_a_restriction_of_a_foreign_file_is_applied(
     origin: Any, front: str, tools: str | None, asked: str, read: Read
 ) -> None:
     file = read(f"name: x\ntools: Read, Write, Grep, Bash\n{front}", origin=origin)
@@ -180,7 +180,7 @@ def test_a_restriction_is_honoured(
         "human_in_the_loop: true",
     ],
 )
-def test_a_restriction_that_is_not_understood_refuses_the_file(
+def test_a_restriction_that_is_unknown_refuses_the_file(
     origin: Any, front: str, read: Read
 ) -> None:
     file = read(f"name: x\ntools: Read, Bash\n{front}", origin=origin)
@@ -194,13 +194,13 @@ def test_a_restriction_that_is_not_understood_refuses_the_file(
     "front",
     ["guardrails: {}", "approval: false", "permissions: ~", "hooks: {}", "sandbox: off"],
 )
-def test_a_restriction_that_says_nothing_is_none(front: str, read: Read) -> None:
+def test_an_empty_restriction_is_ignored(front: str, read: Read) -> None:
     file = read(f"name: x\ntools: Read, Bash\n{front}", origin="gemini")
     assert file.definition is not None
     assert file.definition.tools == ("read_file", "shell")
 
 
-def test_a_tool_of_a_server_that_is_denied_takes_the_servers_other_tools_along(read: Read) -> None:
+def test_denying_one_tool_of_a_server_drops_the_whole_server(read: Read) -> None:
     file = read(
         "name: x\ntools: [Read, mcp__github]\ndisallowedTools: mcp__github__delete", origin="claude"
     )
@@ -208,34 +208,34 @@ def test_a_tool_of_a_server_that_is_denied_takes_the_servers_other_tools_along(r
     assert file.definition.tools == ("read_file",)
 
 
-def test_a_file_that_is_switched_off_is_left_out(read: Read) -> None:
+def test_a_disabled_file_is_skipped(read: Read) -> None:
     file = read("name: x\ndisabled: true", origin="claude")
     assert file.definition is None
     assert codes(file) == ["not_an_agent"]
 
 
-def test_instructions_may_stand_in_the_front_matter(read: Read) -> None:
+def test_instructions_in_the_front_matter_are_read(read: Read) -> None:
     file = read("name: x\ntools: []\nsystemPrompt: Be kind.", origin="agents")
     assert file.definition is not None
     assert file.definition.instructions == "Be kind.\n\nDo it."
 
 
 @pytest.mark.parametrize("model", ["inherit", "", "~"])
-def test_the_model_of_the_team_is_nothing_to_warn_about(model: str, read: Read) -> None:
+def test_a_model_that_means_the_default_causes_no_warning(model: str, read: Read) -> None:
     file = read(f"name: x\ntools: [Read]\nmodel: {model}", origin="claude")
     assert file.definition is not None
     assert file.definition.model is None
     assert codes(file) == []
 
 
-def test_a_model_that_nobody_knows_is_the_teams(read: Read) -> None:
+def test_an_unknown_model_is_replaced_by_the_model_of_the_team(read: Read) -> None:
     file = read("name: x\ntools: [Read]\nmodel: swift", origin="claude")
     assert file.definition is not None
     assert file.definition.model is None
     assert codes(file) == ["model_of_the_team"]
 
 
-def test_a_model_with_its_provider_is_taken(read: Read) -> None:
+def test_a_model_with_provider_is_used(read: Read) -> None:
     file = read("name: x\ntools: [Read]\nmodel: anthropic:claude-opus-4", origin="agents")
     assert file.definition is not None
     assert file.definition.model == "anthropic:claude-opus-4"
@@ -243,14 +243,14 @@ def test_a_model_with_its_provider_is_taken(read: Read) -> None:
 
 
 @pytest.mark.parametrize("front", ["name: x", "name: x\ntools:", "name: x\ntools: '*'"])
-def test_all_tools_of_another_program_are_those_that_are_built_in(front: str, read: Read) -> None:
+def test_a_wildcard_for_all_tools_means_the_built_in_tools(front: str, read: Read) -> None:
     file = read(f"{front}\ndisallowedTools: Bash", origin="claude")
     assert file.definition is not None
     assert sorted(file.definition.tools) == [each for each in BUILTIN_TOOLS if each != "shell"]
     assert codes(file) == []
 
 
-def test_a_restricted_tool_does_not_become_an_unrestricted_one(read: Read) -> None:
+def test_a_restricted_tool_is_dropped_rather_than_unrestricted(read: Read) -> None:
     file = read("name: x\ntools: Read, Bash(git diff:*, git log), Write", origin="claude")
     assert file.definition is not None
     assert file.definition.tools == ("read_file", "write_file")
@@ -271,26 +271,26 @@ def test_a_restricted_tool_does_not_become_an_unrestricted_one(read: Read) -> No
         ("Write(src/*)", ""),
     ],
 )
-def test_a_shell_for_some_commands_stays_one(tools: str, left: str, read: Read) -> None:
+def test_a_shell_limited_to_some_commands_is_not_widened(tools: str, left: str, read: Read) -> None:
     file = read(f"name: x\ntools: {tools}", origin="claude")
     assert file.definition is not None
     assert [name.replace(" ", "_") for name in file.definition.tools] == left.split()
 
 
-def test_refused_tools_stay_refused(read: Read) -> None:
+def test_denied_tools_stay_denied(read: Read) -> None:
     file = read("name: x\ntools: Read, Bash\ndisallowedTools: Bash", origin="claude")
     assert file.definition is not None
     assert file.definition.tools == ("read_file",)
     assert codes(file) == []
 
 
-def test_tools_may_be_switched_on_in_a_mapping(read: Read) -> None:
+def test_tools_may_be_a_mapping_of_booleans(read: Read) -> None:
     file = read("name: x\ntools: {Read: true, Bash: false}", origin="agents")
     assert file.definition is not None
     assert file.definition.tools == ("read_file",)
 
 
-def test_a_name_that_is_no_slug_becomes_one(read: Read) -> None:
+def test_a_name_that_is_no_slug_is_slugified(read: Read) -> None:
     file = read("name: Code Reviewer (EU)\ntools: []", origin="claude")
     assert file.definition is not None
     assert file.definition.name == file.name == "code-reviewer-eu"
@@ -308,13 +308,13 @@ def test_a_name_that_is_no_slug_becomes_one(read: Read) -> None:
         "name: x\nkind: remote",
     ],
 )
-def test_what_is_no_agent_here_is_left_out_with_a_warning(front: str, read: Read) -> None:
+def test_an_unsupported_agent_kind_is_skipped_with_a_warning(front: str, read: Read) -> None:
     file = read(front, origin="gemini")
     assert file.definition is None
     assert codes(file) == ["not_an_agent"]
 
 
-def test_a_read_me_among_the_files_is_no_error(read: Read) -> None:
+def test_a_readme_among_the_agent_files_is_no_error(read: Read) -> None:
     from ekiden.agents import read_agent_text
 
     file = read_agent_text("# Our agents\n", origin="claude")
@@ -331,14 +331,14 @@ def test_a_read_me_among_the_files_is_no_error(read: Read) -> None:
         ('description: "\\e[31m"', ["passed_over"]),
     ],
 )
-def test_strange_values_are_passed_over(front: str, expected: Any, read: Read) -> None:
+def test_values_of_unexpected_types_are_ignored(front: str, expected: Any, read: Read) -> None:
     file = read(f"name: x\ntools: []\n{front}", origin="claude")
     assert file.definition is not None
     assert codes(file) == expected
 
 
 @pytest.mark.parametrize("front", ["maxTurns: 3", "topP: abc", "displayName: [a]"])
-def test_a_warning_names_the_key_as_it_is_written(front: str, read: Read) -> None:
+def test_a_warning_names_the_key_as_written(front: str, read: Read) -> None:
     [problem] = read(f"name: x\ntools: []\n{front}", origin="claude").problems
     assert f"`{front.partition(':')[0]}`" in problem.message
 

@@ -194,26 +194,26 @@ def run(count: int, seed: int) -> None:
         check(mutated(random_), random_.choice(ORIGINS))
 
 
-def test_some_hundred_mutations_are_survived() -> None:
+def test_several_hundred_mutated_files_raise_no_exception() -> None:
     run(300, seed=7)
 
 
 @settings(deadline=None, max_examples=examples(200))
 @given(st.binary(max_size=60), st.sampled_from(ORIGINS))
-def test_any_bytes_are_survived(data: bytes, origin: Origin) -> None:
+def test_arbitrary_bytes_raise_no_exception(data: bytes, origin: Origin) -> None:
     check(data, origin)
     check(b"---\nname: x\n" + data + b"\n---\n", origin)
 
 
 @settings(deadline=None, max_examples=examples(200))
 @given(st.text(max_size=40), st.sampled_from(["name", "description", "tools", "triggers", "zzz"]))
-def test_any_text_as_a_value_is_survived(text: str, key: str) -> None:
+def test_an_arbitrary_text_value_raises_no_exception(text: str, key: str) -> None:
     check(f"---\nname: x\n{key}: {text}\n---\n".encode("utf-8", "surrogatepass"), "ekiden")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_ten_thousand_mutations_take_neither_long_nor_much_memory(tmp_path: Path) -> None:
+def test_ten_thousand_mutations_stay_within_time_and_memory(tmp_path: Path) -> None:
     """In a process of its own, so that its memory is that of the reading."""
     code = "from tests.unit.agents.test_fuzz import measure; measure()"
     done = subprocess.run(

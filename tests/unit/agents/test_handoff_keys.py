@@ -26,7 +26,7 @@ def edge(good: Good, keys: str) -> HandoffDefinition:
     return made
 
 
-def test_a_target_is_enough(good: Good) -> None:
+def test_a_handoff_needs_only_a_target(good: Good) -> None:
     (made,) = good("name: x\nhandoffs: [y]").handoffs
     assert made == HandoffDefinition(to="y", line=3, column=12)
     assert (made.when, made.policy, made.timeout_s) == ("manual", "graceful", 300.0)
@@ -53,7 +53,7 @@ def test_a_trigger_of_every_type(trigger: str, made: HandoffTrigger, good: Good)
     assert edge(good, f"trigger: {trigger}").trigger == made
 
 
-def test_no_type_of_trigger_is_forgotten(read: Read) -> None:
+def test_the_error_for_an_unknown_trigger_type_lists_every_type(read: Read) -> None:
     (problem,) = read("name: x\nhandoffs: [{to: y, trigger: {type: zzz}}]").problems
     assert problem.message.endswith(f"one of {', '.join(get_args(TriggerType))}, not 'zzz'")
 
@@ -70,13 +70,13 @@ def test_no_type_of_trigger_is_forgotten(read: Read) -> None:
         ("description: d", "manual"),
     ],
 )
-def test_a_trigger_makes_the_handoff_unless_the_file_says_otherwise(
+def test_a_trigger_makes_the_handoff_automatic_unless_the_file_says_otherwise(
     keys: str, when: str, good: Good
 ) -> None:
     assert edge(good, keys).when == when
 
 
-def test_the_condition_of_a_trigger_serves_where_one_is_needed(good: Good) -> None:
+def test_the_condition_of_a_trigger_is_used_where_one_is_needed(good: Good) -> None:
     offered = edge(good, "when: conditional, trigger: error_count > 3")
     assert (offered.when, offered.condition) == ("conditional", "error_count > 3")
     assert offered.trigger is None, "it is offered while the condition holds, and not made by it"
@@ -85,7 +85,7 @@ def test_the_condition_of_a_trigger_serves_where_one_is_needed(good: Good) -> No
     assert checked.trigger == CONDITION
 
 
-def test_a_condition_of_its_own_wins_over_that_of_a_trigger(good: Good) -> None:
+def test_an_explicit_condition_overrides_that_of_a_trigger(good: Good) -> None:
     made = edge(good, "when: conditional, condition: depth < 2, trigger: error_count > 3")
     assert (made.condition, made.trigger) == ("depth < 2", CONDITION)
 
@@ -100,11 +100,13 @@ def test_a_condition_of_its_own_wins_over_that_of_a_trigger(good: Good) -> None:
         ("{promptTemplate: 'Now?'}", Confirmation(prompt_template="Now?")),
     ],
 )
-def test_a_person_may_have_to_agree(said: str, made: Confirmation | None, good: Good) -> None:
+def test_a_handoff_may_require_confirmation_by_a_person(
+    said: str, made: Confirmation | None, good: Good
+) -> None:
     assert edge(good, f"confirm: {said}").confirm == made
 
 
-def test_budgets_returns_and_the_rest(good: Good) -> None:
+def test_budget_return_completes_and_capabilities_are_read(good: Good) -> None:
     assert edge(good, "budget: {tokens: 5}").budget == Budget(tokens=5)
     assert edge(good, "budget: {}").budget is None
     assert [edge(good, f"allow_return: {said}").allow_return for said in ("true", "always")] == [
@@ -118,11 +120,11 @@ def test_budgets_returns_and_the_rest(good: Good) -> None:
 
 
 @pytest.mark.parametrize("role", ["support", "second-line_2", "客服", "поддержка", "a" * 100])
-def test_a_handoff_may_lead_to_people_of_a_role(role: str, good: Good) -> None:
+def test_a_handoff_target_may_be_people_of_a_role(role: str, good: Good) -> None:
     assert good(f"name: x\nhandoffs: ['person:{role}']").handoffs[0].to == f"person:{role}"
 
 
-def test_a_handoff_may_lead_to_the_best(good: Good) -> None:
+def test_a_handoff_target_may_be_the_best_match(good: Good) -> None:
     (made,) = good("name: x\nhandoffs:\n  - to: '*'\n    capabilities: [sql]").handoffs
     assert (made.to, made.capabilities) == ("*", ("sql",))
 
@@ -172,7 +174,9 @@ def test_a_handoff_may_lead_to_the_best(good: Good) -> None:
         ("{to: y, capabilities: [5]}", "wrong_type", 35),
     ],
 )
-def test_each_fault_is_placed_and_named(entry: str, code: str, column: int, faults: Faults) -> None:
+def test_each_handoff_fault_has_a_code_and_a_place(
+    entry: str, code: str, column: int, faults: Faults
+) -> None:
     assert faults(f"handoffs: [{entry}]") == [(code, 3, column)]
 
 
@@ -180,7 +184,7 @@ def test_each_fault_is_placed_and_named(entry: str, code: str, column: int, faul
     ("front", "code"),
     [("available: sometimes", "wrong_type"), ("max_sessions: 0", "out_of_range")],
 )
-def test_whether_an_agent_takes_handoffs_is_checked(front: str, code: str, faults: Faults) -> None:
+def test_accepts_handoffs_is_checked(front: str, code: str, faults: Faults) -> None:
     assert [each[0] for each in faults(front)] == [code]
 
 
@@ -200,12 +204,12 @@ def test_whether_an_agent_takes_handoffs_is_checked(front: str, code: str, fault
         ("{to: y, allow_return: never}", "must be true, false or always, not 'never'"),
     ],
 )
-def test_each_fault_says_what_to_write_instead(entry: str, words: str, read: Read) -> None:
+def test_each_handoff_fault_has_advice(entry: str, words: str, read: Read) -> None:
     problems = read(f"name: x\nhandoffs: [{entry}]").problems
     assert any(words in problem.message for problem in problems), problems
 
 
-def test_all_faults_of_a_handoff_are_told_at_once(faults: Faults) -> None:
+def test_all_faults_of_a_handoff_are_reported_at_once(faults: Faults) -> None:
     assert faults(
         "handoffs:\n"
         "  - to: 'person:'\n"
@@ -227,7 +231,7 @@ def test_all_faults_of_a_handoff_are_told_at_once(faults: Faults) -> None:
     ]
 
 
-def test_a_fault_of_a_trigger_is_not_followed_by_others(faults: Faults) -> None:
+def test_a_faulty_trigger_causes_no_further_errors(faults: Faults) -> None:
     assert faults("handoffs: [{to: y, when: auto, trigger: {type: evnt}}]") == [
         ("unknown_value", 3, 48)
     ]
@@ -253,7 +257,7 @@ WAYS_TO_WRITE_IT = {
 
 
 @pytest.mark.parametrize("way", WAYS_TO_WRITE_IT)
-def test_a_place_in_a_condition_is_a_place_in_the_file(way: str, read: Read) -> None:
+def test_a_position_in_a_condition_maps_to_its_place_in_the_file(way: str, read: Read) -> None:
     written, line, column = WAYS_TO_WRITE_IT[way]
     front = f"handoffs:\n  - {written}\n    to: y\n    when: conditional\nname: x"
     file = read(front)
@@ -262,7 +266,7 @@ def test_a_place_in_a_condition_is_a_place_in_the_file(way: str, read: Read) -> 
     assert condition.place(condition.text.index("?")) == (line, column)
 
 
-def test_a_place_behind_a_condition_is_behind_its_last_character(read: Read) -> None:
+def test_the_end_of_a_condition_maps_behind_its_last_character(read: Read) -> None:
     front = "name: x\nhandoffs:\n  - to: y\n    when: conditional\n    condition: depth <   "
     file = read(front)
     assert file.definition is not None
@@ -272,7 +276,7 @@ def test_a_place_behind_a_condition_is_behind_its_last_character(read: Read) -> 
     assert condition.place(0) == (6, 16)
 
 
-def test_conditions_are_kept_of_files_that_have_faults(read: Read) -> None:
+def test_conditions_of_a_file_with_faults_are_kept(read: Read) -> None:
     file = read(
         "name: x\nzzz: 1\nhandoffs: [{to: y, trigger: {type: event, expression: a >}}, "
         "{trigger: b >}]"
@@ -285,11 +289,11 @@ def test_conditions_are_kept_of_files_that_have_faults(read: Read) -> None:
 
 
 @given(front=st.text(max_size=40), text=st.text(max_size=20), position=st.integers(0, 25))
-def test_a_place_is_never_before_the_condition(front: str, text: str, position: int) -> None:
+def test_a_mapped_place_is_never_before_the_condition(front: str, text: str, position: int) -> None:
     condition = WrittenCondition(at="x", text=text, line=2, column=1, front=front)
     assert condition.place(position) >= (2, 1)
 
 
-def test_a_condition_that_stands_in_no_file_has_one_place() -> None:
+def test_a_condition_without_file_text_has_one_place() -> None:
     condition = WrittenCondition(at="x", text="depth <", line=7, column=3)
     assert condition.place(5) == (7, 3)

@@ -103,7 +103,9 @@ def camel(front: str) -> str:
 @pytest.mark.parametrize(
     ("front", "shift"), [(EVERYTHING, 0), (camel(EVERYTHING), 1)], ids=["snake", "camel"]
 )
-def test_every_key_finds_its_place(front: str, shift: int, read: Callable[..., AgentFile]) -> None:
+def test_every_key_is_assigned_to_its_field(
+    front: str, shift: int, read: Callable[..., AgentFile]
+) -> None:
     file = read(front, path="agents/debugger.md")
     assert file.definition == AgentDefinition(
         name="debugger",
@@ -193,14 +195,14 @@ def test_every_key_finds_its_place(front: str, shift: int, read: Callable[..., A
     )
 
 
-def test_what_says_only_what_holds_anyway_is_not_warned_about(good: Good) -> None:
+def test_a_value_equal_to_its_default_causes_no_warning(good: Good) -> None:
     good(
         "name: x\nmemory: {enabled: false}\n"
         "handoffs: [{to: y, when: manual, policy: graceful, allow_return: false}]"
     )
 
 
-def test_a_name_is_enough(good: Good) -> None:
+def test_a_file_with_only_a_name_has_default_values(good: Good) -> None:
     definition = good("name: x")
     assert definition.scope == "project"
     assert definition.triggers == Triggers()
@@ -242,7 +244,7 @@ def test_tools_may_be_a_list_a_text_or_a_mapping(tools: str, good: Good) -> None
         "tools: [a]\ntoolConfirmation: {requireConfirmation: [a], timeout: 5}",
     ],
 )
-def test_confirmation_may_stand_in_three_places(front: str, good: Good) -> None:
+def test_confirmation_may_be_written_in_three_places(front: str, good: Good) -> None:
     definition = good(f"name: x\n{front}")
     assert definition.require_confirmation == ("a",)
     assert definition.confirmation == Confirmation(timeout_s=5.0)
@@ -262,18 +264,18 @@ def test_names_are_slugs_in_any_script(name: str, good: Good) -> None:
     assert good(f"name: {name}").name == name
 
 
-def test_a_name_is_the_same_however_its_accents_are_typed(good: Good) -> None:
+def test_names_are_normalized_to_composed_accents(good: Good) -> None:
     typed = good("name: cafe\u0301\nhandoffs: [re\u0301ne\u0301]")
     assert typed.name == "caf\u00e9"
     assert typed.handoffs[0].to == "r\u00e9n\u00e9"
 
 
-def test_a_keyword_counts_once_however_it_is_written(good: Good) -> None:
+def test_a_repeated_keyword_is_kept_once(good: Good) -> None:
     keywords = good("name: x\ntriggers: {keywords: [Error, error, ' error ', crash]}")
     assert keywords.triggers.keywords == ("Error", "crash")
 
 
-def test_a_tool_that_is_listed_twice_is_there_once(read: Callable[..., AgentFile]) -> None:
+def test_a_repeated_tool_is_kept_once(read: Callable[..., AgentFile]) -> None:
     file = read("name: x\ntools: [a, b, a]")
     assert file.definition is not None
     assert file.definition.tools == ("a", "b")
@@ -281,7 +283,7 @@ def test_a_tool_that_is_listed_twice_is_there_once(read: Callable[..., AgentFile
     assert (problem.code, problem.line, problem.column) == ("agent.repeated", 3, 15)
 
 
-def test_a_pattern_that_matches_everything_is_warned_about(
+def test_a_pattern_that_matches_everything_is_a_warning(
     read: Callable[..., AgentFile],
 ) -> None:
     file = read("name: x\ntriggers:\n  patterns: ['.*', 'a|', 'fine']")
@@ -289,7 +291,7 @@ def test_a_pattern_that_matches_everything_is_warned_about(
     assert [problem.code for problem in file.problems] == ["agent.broad_pattern"] * 2
 
 
-def test_json_inside_keeps_its_types(good: Callable[..., Any], read: Any) -> None:
+def test_nested_json_keeps_its_types(good: Callable[..., Any], read: Any) -> None:
     front = "name: x\nguardrails: {output_schema: {a: [1, 2.5, true, null, '1', {b: ~}]}}"
     guardrails = read(front).definition.guardrails
     assert guardrails.output_schema == {"a": [1, 2.5, True, None, "1", {"b": None}]}
@@ -304,12 +306,12 @@ def test_json_inside_keeps_its_types(good: Callable[..., Any], read: Any) -> Non
         ("head of sales, 店長", ("head of sales", "店長")),
     ],
 )
-def test_people_are_asked_by_role_and_true_is_whoever_the_settings_name(
+def test_can_ask_people_takes_roles_or_true_for_the_default_role(
     said: str, roles: tuple[str, ...], good: Good
 ) -> None:
     assert good(f"name: x\ncan_ask_people: {said}").can_ask_people == roles
 
 
-def test_names_of_others_are_the_same_however_their_accents_are_typed(good: Good) -> None:
+def test_names_of_peers_are_normalized_to_composed_accents(good: Good) -> None:
     [peer] = good("name: x\ncan_ask: [cafe\u0301]").can_ask
     assert peer.name == "caf\u00e9"

@@ -31,7 +31,7 @@ from ekiden.agents import AgentFile
     ],
 )
 @pytest.mark.parametrize("key", ["description", "title", "handoffDescription"])
-def test_a_text_that_is_not_yaml_is_read_as_it_stands(
+def test_a_text_that_is_invalid_yaml_is_read_literally_with_a_warning(
     text: str, key: str, read: Callable[..., AgentFile]
 ) -> None:
     file = read(f"name: x\n{key}: {text}\nmodel: a:b")
@@ -45,14 +45,14 @@ def test_a_text_that_is_not_yaml_is_read_as_it_stands(
     assert (problem.line, problem.column) == (3, len(key) + 3)
 
 
-def test_lines_that_are_indented_belong_to_the_text(read: Callable[..., AgentFile]) -> None:
+def test_indented_lines_belong_to_the_literal_text(read: Callable[..., AgentFile]) -> None:
     file = read("name: x\ndescription: Use: this\n  or: that\n\n  - and this\n\nmodel: a:b")
     assert file.definition is not None
     assert file.definition.description == "Use: this or: that\n- and this"
     assert file.definition.model == "a:b"
 
 
-def test_it_helps_where_the_rest_needs_the_complete_parser(
+def test_a_literal_text_is_read_beside_keys_for_the_complete_parser(
     read: Callable[..., AgentFile],
 ) -> None:
     file = read("description: Use: this\nname: 'x'\ntriggers: {priority: 7}\ntitle: a: b")
@@ -61,13 +61,13 @@ def test_it_helps_where_the_rest_needs_the_complete_parser(
     assert [problem.line for problem in file.problems] == [2, 5]
 
 
-def test_it_may_be_all_that_is_there(read: Callable[..., AgentFile]) -> None:
+def test_a_literal_text_may_be_the_only_key(read: Callable[..., AgentFile]) -> None:
     file = read("description: Use: this")
     codes = {problem.code for problem in file.problems}
     assert codes == {"agent.literal_text", "agent.missing_key"}
 
 
-def test_yaml_stays_what_yaml_says(good: Callable[..., Any]) -> None:
+def test_a_text_that_is_valid_yaml_is_read_as_yaml(good: Callable[..., Any]) -> None:
     definition = good("name: x\ndescription: Bugs # all of them\ntitle: 'a: b'")
     assert (definition.description, definition.title) == ("Bugs", "a: b")
 
@@ -86,14 +86,14 @@ def test_yaml_stays_what_yaml_says(good: Callable[..., Any]) -> None:
         ("description: ''", "empty_value", 3),
     ],
 )
-def test_nothing_else_is_guessed(
+def test_other_invalid_yaml_is_an_error(
     front: str, code: str, line: int, faults: Callable[..., list[Any]]
 ) -> None:
     ((found, at, _),) = faults(front)
     assert (found, at) == (code, line)
 
 
-def test_the_fault_of_another_key_is_told_beside_the_text(
+def test_a_fault_of_another_key_is_reported_beside_the_literal_text(
     read: Callable[..., AgentFile],
 ) -> None:
     file = read("name: x\ndescription: Use: this\nmodel: a: b")
@@ -119,7 +119,7 @@ def test_the_fault_of_another_key_is_told_beside_the_text(
     ],
 )
 @pytest.mark.parametrize("origin", ["ekiden", "claude"])
-def test_the_short_way_gives_what_the_long_way_gives(
+def test_the_fast_and_the_complete_parser_read_literal_texts_alike(
     front: str, origin: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = read(front, origin=origin)

@@ -70,7 +70,7 @@ def test_files_of_all_tools_are_found_with_their_origin_and_scope(
     ]
 
 
-def test_the_home_folder_is_the_persons_own_unless_it_is_the_project(
+def test_the_home_folder_has_user_scope_unless_it_is_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -79,7 +79,9 @@ def test_the_home_folder_is_the_persons_own_unless_it_is_the_project(
     assert [folder.scope for folder in agent_folders(tmp_path)] == ["project"] * 5
 
 
-def test_the_project_wins_and_what_lost_is_noted(project: Project, tmp_path: Path) -> None:
+def test_project_agents_override_user_agents_and_the_override_is_noted(
+    project: Project, tmp_path: Path
+) -> None:
     root = project(
         {
             ".ekiden/agents/a.md": agent("same", "title: project"),
@@ -99,7 +101,7 @@ def test_the_project_wins_and_what_lost_is_noted(project: Project, tmp_path: Pat
     assert [problem.code for problem in loaded.problems] == ["agent.wrong_type"]
 
 
-def test_two_files_of_one_name_in_a_folder_are_an_error_naming_both(project: Project) -> None:
+def test_two_files_with_one_name_in_a_folder_are_an_error_naming_both(project: Project) -> None:
     root = project(
         {".ekiden/agents/a.md": agent("same"), ".ekiden/agents/b.md": agent("same", "scope: user")}
     )
@@ -110,7 +112,7 @@ def test_two_files_of_one_name_in_a_folder_are_an_error_naming_both(project: Pro
     assert "a.md" in problem.message
 
 
-def test_two_foreign_files_of_one_name_are_only_warned_about(project: Project) -> None:
+def test_two_foreign_files_with_one_name_are_a_warning(project: Project) -> None:
     root = project(
         {".claude/agents/a/x.md": foreign("same"), ".claude/agents/b/x.md": foreign("same")}
     )
@@ -119,7 +121,7 @@ def test_two_foreign_files_of_one_name_are_only_warned_about(project: Project) -
     assert [problem.severity for problem in loaded.problems] == ["warning"]
 
 
-def test_one_bad_file_never_takes_the_others_down(project: Project) -> None:
+def test_an_invalid_file_does_not_stop_the_others_from_loading(project: Project) -> None:
     root = project(
         {
             ".ekiden/agents/a.md": agent("a", "handoffs: [bad]"),
@@ -139,7 +141,7 @@ def test_one_bad_file_never_takes_the_others_down(project: Project) -> None:
     ]
 
 
-def test_a_bad_file_of_the_project_is_not_replaced_by_the_persons_own(
+def test_an_invalid_project_file_is_not_replaced_by_a_user_file(
     project: Project, tmp_path: Path
 ) -> None:
     root = project({".ekiden/agents/a.md": agent("helper", "titel: x")})
@@ -154,7 +156,7 @@ def test_a_bad_file_of_the_project_is_not_replaced_by_the_persons_own(
 @pytest.mark.parametrize(
     ("name", "severity"), [(".ekiden/agents", "error"), (".claude/agents", "warning")]
 )
-def test_a_file_where_a_folder_should_be_is_told(
+def test_a_file_in_place_of_a_folder_is_reported(
     name: str, severity: str, project: Project
 ) -> None:
     loaded = load(project({name: "x"}))
@@ -163,13 +165,13 @@ def test_a_file_where_a_folder_should_be_is_told(
     assert problem.path.name == "agents"
 
 
-def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".ekiden").mkdir()
     (tmp_path / ".ekiden/agents").symlink_to("agents")
     assert [each.code for each in load(tmp_path).problems] == ["agent.unreadable_folder"]
 
 
-def test_strange_names_of_files_are_shown_safely(project: Project) -> None:
+def test_control_characters_in_file_names_are_escaped(project: Project) -> None:
     root = project({".ekiden/agents/a.md": agent("a")})
     folder = os.fsencode(root / ".ekiden/agents")
     for name in (b"\x1b[31m.md", b"\xff.md", b"line\nbreak.md"):
@@ -182,13 +184,13 @@ def test_strange_names_of_files_are_shown_safely(project: Project) -> None:
         str(problem.to_json()).encode()
 
 
-def test_links_between_folders_do_not_lead_in_circles(project: Project) -> None:
+def test_cyclic_links_between_folders_are_not_followed(project: Project) -> None:
     root = project({".claude/agents/x/a.md": foreign("a")})
     (root / ".claude/agents/x/round").symlink_to(root / ".claude/agents")
     assert names(load(root)) == ["a"]
 
 
-def test_a_folder_of_countless_files_is_cut_off(
+def test_a_folder_of_too_many_files_is_cut_off(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.agents.discovery.MAX_FILES", 2)
@@ -199,7 +201,7 @@ def test_a_folder_of_countless_files_is_cut_off(
 
 
 @pytest.mark.slow
-def test_a_thousand_files_load_fast_and_one_bad_one_is_named_exactly(project: Project) -> None:
+def test_a_thousand_files_load_fast_and_an_invalid_one_is_named(project: Project) -> None:
     root = project(
         {
             f".ekiden/agents/agent-{each:04}.md": agent(
@@ -234,7 +236,7 @@ def test_a_thousand_files_load_fast_and_one_bad_one_is_named_exactly(project: Pr
     assert took < 2
 
 
-def test_the_public_names_are_these_and_importing_them_is_light() -> None:
+def test_the_public_names_are_listed_and_their_import_is_fast() -> None:
     code = (
         "import sys, ekiden.agents as agents\n"
         "[getattr(agents, name) for name in agents.__all__]\n"
@@ -249,7 +251,7 @@ def test_the_public_names_are_these_and_importing_them_is_light() -> None:
         ekiden.agents.nothing  # noqa: B018
 
 
-def test_the_handoffs_of_a_file_with_other_faults_are_checked_too(project: Project) -> None:
+def test_handoffs_of_a_file_with_other_faults_are_checked(project: Project) -> None:
     root = project(
         {
             ".ekiden/agents/a.md": agent("a", "triger: {}", "handoffs: [bb, {when: manual}]"),
@@ -267,7 +269,7 @@ def test_the_handoffs_of_a_file_with_other_faults_are_checked_too(project: Proje
     assert (partial.name, [edge.to for edge in partial.handoffs]) == ("a", ["bb"])
 
 
-def test_a_file_without_a_usable_name_is_checked_all_the_same(project: Project) -> None:
+def test_a_file_without_a_valid_name_is_checked(project: Project) -> None:
     text = agent("auto", "handoffs: [nobody]")
     loaded = load(project({".ekiden/agents/a.md": text}))
     assert [each.code for each in loaded.errors] == ["agent.bad_name", "agent.unknown_handoff"]

@@ -76,11 +76,11 @@ def assert_same_if_read(text: str) -> bool:
     return True
 
 
-def test_a_typical_file_is_read_fast_and_the_same() -> None:
+def test_the_fast_parser_reads_a_typical_file() -> None:
     assert assert_same_if_read(TYPICAL)
 
 
-def test_lines_are_counted_from_where_the_text_begins() -> None:
+def test_the_fast_parser_counts_lines_from_the_first_line() -> None:
     quick = quick_yaml("a: b\n", first_line=7)
     assert quick == parse_yaml("a: b\n", first_line=7)
     assert quick is not None
@@ -92,7 +92,7 @@ def test_lines_are_counted_from_where_the_text_begins() -> None:
 @example("a: |\n  x\n   \n")
 @example("a: >\n\n  x\n")
 @example("a:\n- b\nc: d\n")
-def test_whatever_lines_come_together_the_two_agree(text: str) -> None:
+def test_the_fast_parser_equals_the_complete_one_for_any_lines(text: str) -> None:
     assert_same_if_read(text)
 
 
@@ -101,12 +101,12 @@ def test_whatever_lines_come_together_the_two_agree(text: str) -> None:
     value=st.text(st.characters(exclude_categories=("Cs",)), max_size=12),
     form=st.sampled_from(["a: {}\n", "a: '{}'\n", 'a: "{}"\n', "a: [{}]\n", "a:\n  - {}\n"]),
 )
-def test_whatever_a_value_is_the_two_agree(value: str, form: str) -> None:
+def test_the_fast_parser_equals_the_complete_one_for_any_value(value: str, form: str) -> None:
     assert_same_if_read(form.format(value).replace("\r", "\n"))
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_files_are_read_the_same(seed: int) -> None:
+def test_the_fast_parser_equals_the_complete_one_for_mutated_files(seed: int) -> None:
     random_ = random.Random(seed)
     fast = 0
     for _ in range(60):
@@ -120,6 +120,6 @@ def test_mutated_files_are_read_the_same(seed: int) -> None:
 
 @settings(deadline=None, max_examples=examples(50))
 @given(depth=st.integers(1, 30))
-def test_depth_is_limited_the_same(depth: int) -> None:
+def test_the_fast_parser_has_the_same_depth_limit(depth: int) -> None:
     text = "".join(f"{' ' * level}k{level}:\n" for level in range(depth)) + " " * depth + "v: 1\n"
     assert assert_same_if_read(text) == (depth < 20)

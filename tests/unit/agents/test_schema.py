@@ -95,14 +95,14 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
             yield from objects(each)
 
 
-def test_it_is_json_and_says_which_dialect() -> None:
+def test_the_schema_is_json_and_names_its_dialect() -> None:
     assert json.loads(json.dumps(SCHEMA)) == SCHEMA
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert SCHEMA["title"]
     assert agent_file_schema() is not SCHEMA
 
 
-def test_every_key_is_described_and_has_its_camel_case() -> None:
+def test_every_key_has_a_description_and_a_camel_case_form() -> None:
     for schema in objects(SCHEMA):
         if schema.get("additionalProperties") is not False:
             continue
@@ -114,7 +114,7 @@ def test_every_key_is_described_and_has_its_camel_case() -> None:
     assert SCHEMA["required"] == ["name"]
 
 
-def test_defaults_and_examples_fit_what_they_stand_at() -> None:
+def test_defaults_and_examples_match_their_schemas() -> None:
     count = 0
     for schema in objects(SCHEMA):
         for each in schema["properties"].values():
@@ -242,21 +242,21 @@ BAD: list[dict[str, Any]] = [
 
 
 @each_case("front", GOOD, ids=json.dumps)
-def test_what_the_reader_takes_the_schema_takes(front: dict[str, Any]) -> None:
+def test_the_schema_accepts_what_the_reader_accepts(front: dict[str, Any]) -> None:
     front = {"name": "x", **front}
     assert reads(front)
     assert fits(front, SCHEMA)
 
 
 @each_case("front", BAD, ids=json.dumps)
-def test_what_the_reader_refuses_the_schema_refuses(front: dict[str, Any]) -> None:
+def test_the_schema_refuses_what_the_reader_refuses(front: dict[str, Any]) -> None:
     front = {"name": "x", **front}
     assert not reads(front)
     assert not fits(front, SCHEMA)
 
 
 @each_case("name", ["x", "a-b_c", "退款", "-x", "a b", "a.b", "", "auto", 1, "x" * 101])
-def test_the_two_agree_on_names(name: Any) -> None:
+def test_schema_and_reader_agree_on_names(name: Any) -> None:
     assert reads({"name": name}) == fits({"name": name}, SCHEMA)
 
 
@@ -310,7 +310,7 @@ edges = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=examples(250))
 @given(st.lists(edges, min_size=1, max_size=1))
-def test_the_two_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
+def test_schema_and_reader_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
     front = {"name": "x", "handoffs": handoffs}
     assert reads(front) == fits(front, SCHEMA), front
 
@@ -321,6 +321,6 @@ def test_the_two_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
 @given(
     st.dictionaries(st.sampled_from([*SCHEMA["properties"], "zzz"]), values, min_size=1, max_size=2)
 )
-def test_the_two_agree_on_whatever_a_file_says(front: dict[str, Any]) -> None:
+def test_schema_and_reader_agree_on_arbitrary_front_matter(front: dict[str, Any]) -> None:
     front = {"name": "x", **front}
     assert reads(front) == fits(front, SCHEMA), front

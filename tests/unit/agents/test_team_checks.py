@@ -23,12 +23,12 @@ def short(problems: list[AgentFileProblem]) -> list[tuple[str, str, int, int]]:
     ]
 
 
-def test_a_team_that_fits_together_has_no_problems() -> None:
+def test_a_consistent_team_has_no_problems() -> None:
     team = [agent("a", "handoffs: [b, router-agent, elsewhere]"), agent("b", "handoffs: [a]")]
     assert check_team(team, known=["elsewhere"]) == []
 
 
-def test_a_handoff_to_nobody_names_whom_it_may_have_meant() -> None:
+def test_an_unknown_handoff_target_is_reported_with_a_suggestion() -> None:
     team = [agent("a", "handoffs:", "  - to: fixr", "  - to: zzz"), agent("fixer")]
     problems = check_team(team)
     assert short(problems) == [
@@ -43,13 +43,13 @@ def test_a_handoff_to_nobody_names_whom_it_may_have_meant() -> None:
     ("target", "code"),
     [("a", "handoff_to_itself"), ("b, b", "repeated_handoff"), ("s", "handoff_to_system")],
 )
-def test_handoffs_that_make_no_sense_are_refused(target: str, code: str) -> None:
+def test_impossible_handoffs_are_refused(target: str, code: str) -> None:
     team = [agent("a", f"handoffs: [{target}]"), agent("b"), agent("s", "scope: system")]
     problems = check_team(team)
     assert [(each.path.name, each.code) for each in problems] == [("a.md", f"agent.{code}")]
 
 
-def test_names_that_give_the_same_tool_are_refused() -> None:
+def test_names_that_result_in_the_same_tool_are_refused() -> None:
     team = [agent("code-fixer"), agent("Code_Fixer"), agent("router_agent"), agent("退款")]
     problems = check_team(team)
     assert short(problems) == [
@@ -64,7 +64,7 @@ def test_names_that_give_the_same_tool_are_refused() -> None:
     assert check_team([agent("helper")], known=["helper"]) == []
 
 
-def test_many_handoffs_to_nobody_do_not_take_long() -> None:
+def test_many_handoffs_to_unknown_targets_are_checked_fast() -> None:
     team = [agent(f"agent-{each}", f"handoffs: [agnet-{each}]") for each in range(60)]
     problems = check_team(team)
     assert len(problems) == 60
@@ -72,7 +72,7 @@ def test_many_handoffs_to_nobody_do_not_take_long() -> None:
     assert all(each.path.suffix == Path("x.md").suffix for each in problems)
 
 
-def test_somebody_who_is_asked_or_told_must_be_there() -> None:
+def test_an_unknown_peer_is_reported_with_a_suggestion() -> None:
     team = [
         agent("a", "can_ask: [fixr, fixer, router-agent, elsewhere]", "can_tell: [zzz]"),
         agent("fixer"),
@@ -85,12 +85,12 @@ def test_somebody_who_is_asked_or_told_must_be_there() -> None:
 
 @pytest.mark.parametrize("key", ["can_ask", "can_tell"])
 @pytest.mark.parametrize(("peer", "code"), [("a", "peer_is_itself"), ("s", "peer_is_system")])
-def test_somebody_who_cannot_be_asked_or_told_is_refused(key: str, peer: str, code: str) -> None:
+def test_a_peer_that_cannot_be_asked_or_told_is_refused(key: str, peer: str, code: str) -> None:
     team = [agent("a", f"{key}:", f"  - {peer}"), agent("s", "scope: system")]
     assert short(check_team(team)) == [("a.md", code, 4, 5)]
 
 
-def test_a_file_with_other_faults_is_checked_for_whom_it_asks() -> None:
+def test_the_peers_of_a_file_with_other_faults_are_checked() -> None:
     text = "---\nname: a\ntitel: x\ncan_ask: [nobody]\n---\nDo it."
     partial = read_agent_text(text, path="a.md").partial
     assert partial is not None

@@ -57,7 +57,7 @@ def age(folder: Path, monkeypatch: pytest.MonkeyPatch, *, by_ns: int = 10_000_00
     monkeypatch.setattr("ekiden.agents.load.time.time_ns", lambda: now + by_ns)
 
 
-def test_files_that_stay_the_same_are_not_read_again(
+def test_unchanged_files_are_not_read_again(
     watcher: AgentWatcher, folder: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     age(folder, monkeypatch)
@@ -69,7 +69,7 @@ def test_files_that_stay_the_same_are_not_read_again(
     assert reads == []
 
 
-def test_only_what_changed_is_read_again(
+def test_only_changed_files_are_read_again(
     watcher: AgentWatcher, folder: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     age(folder, monkeypatch)
@@ -83,7 +83,7 @@ def test_only_what_changed_is_read_again(
     assert reads == ["b.md"]
 
 
-def test_files_come_and_go(watcher: AgentWatcher, folder: Path) -> None:
+def test_added_and_removed_files_are_noticed(watcher: AgentWatcher, folder: Path) -> None:
     (folder / "d.md").write_text(agent("d", "handoffs: [a]"))
     assert watcher.changed()
     assert watcher.poll() is not None
@@ -101,7 +101,7 @@ def test_files_come_and_go(watcher: AgentWatcher, folder: Path) -> None:
     assert names(watcher) == ["d", "c"]
 
 
-def test_a_file_that_became_bad_keeps_its_last_good_definition(
+def test_a_file_that_became_invalid_keeps_its_last_valid_definition(
     watcher: AgentWatcher, folder: Path
 ) -> None:
     (folder / "b.md").write_text(agent("b", "title: Second"))
@@ -119,7 +119,7 @@ def test_a_file_that_became_bad_keeps_its_last_good_definition(
     assert loaded.problems == ()
 
 
-def test_a_file_that_was_bad_from_the_start_is_taken_once_it_is_good(root: Path) -> None:
+def test_an_initially_invalid_file_is_loaded_once_it_is_valid(root: Path) -> None:
     path = root / ".ekiden/agents/b.md"
     path.write_text("bad")
     watcher = AgentWatcher(agent_folders(root, home=root / "nobody"))
@@ -129,7 +129,7 @@ def test_a_file_that_was_bad_from_the_start_is_taken_once_it_is_good(root: Path)
     assert names(watcher) == ["a", "b", "c"]
 
 
-def test_a_change_within_the_clocks_grain_is_noticed(
+def test_a_change_within_the_clock_resolution_is_noticed(
     watcher: AgentWatcher, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same size, the same file and, for the file system, the same time."""
@@ -146,7 +146,7 @@ def test_a_change_within_the_clocks_grain_is_noticed(
     assert names(watcher) == ["a", "b", "z"]
 
 
-def test_a_folder_that_appears_later_is_seen(tmp_path: Path) -> None:
+def test_a_folder_created_later_is_noticed(tmp_path: Path) -> None:
     watcher = AgentWatcher(agent_folders(tmp_path, home=tmp_path / "nobody"), known=["py"])
     assert watcher.loaded.definitions == ()
     assert watcher.poll() is None
@@ -164,7 +164,7 @@ def test_a_folder_that_appears_later_is_seen(tmp_path: Path) -> None:
     assert watcher.folders[0].path == tmp_path / ".ekiden/agents"
 
 
-def test_a_link_that_leads_nowhere_is_told_once(watcher: AgentWatcher, folder: Path) -> None:
+def test_a_dangling_link_is_reported_once(watcher: AgentWatcher, folder: Path) -> None:
     (folder / "x.md").symlink_to("missing")
     loaded = watcher.poll()
     assert loaded is not None

@@ -14,7 +14,7 @@ Faults = Callable[..., list[Any]]
 Read = Callable[..., AgentFile]
 
 
-def test_all_faults_are_told_at_once_and_in_order(read: Read) -> None:
+def test_all_faults_are_reported_at_once_and_in_order(read: Read) -> None:
     file = read(
         "nmae: x\ntitle: 1\ntriggers:\n  prio: 1\n  priority: 101\n  keywords: x\n"
         "capabilities:\n  - proficiency: 2\nscope: projekt"
@@ -49,7 +49,7 @@ def test_all_faults_are_told_at_once_and_in_order(read: Read) -> None:
         ("<<: {title: x}", "there is no key '<<'"),
     ],
 )
-def test_an_unknown_key_gets_the_one_that_was_meant(front: str, words: str, read: Read) -> None:
+def test_an_unknown_key_is_reported_with_a_suggestion(front: str, words: str, read: Read) -> None:
     (problem,) = read(f"name: x\n{front}").problems
     assert problem.code == "agent.unknown_key"
     assert words in problem.message
@@ -120,7 +120,7 @@ def test_an_unknown_key_gets_the_one_that_was_meant(front: str, words: str, read
         ("handoff_description: a\nhandoffDescription: b", "duplicate_key", 1),
     ],
 )
-def test_each_wrong_value_is_placed_and_named(
+def test_each_invalid_value_has_a_code_and_a_place(
     front: str, code: str, column: int, faults: Faults
 ) -> None:
     ((found, _, at),) = faults(front)
@@ -143,7 +143,7 @@ def test_each_wrong_value_is_placed_and_named(
         ),
     ],
 )
-def test_a_message_says_what_was_found_and_what_to_write(
+def test_a_message_names_the_found_and_the_expected_value(
     front: str, words: str, read: Read
 ) -> None:
     (problem,) = read(f"name: x\n{front}").problems
@@ -170,7 +170,9 @@ def test_a_message_says_what_was_found_and_what_to_write(
         ("a" * 1001, "must not be longer than 1000 characters; it has 1001"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_says_why(pattern: str, words: str, read: Read) -> None:
+def test_an_invalid_pattern_is_reported_with_the_reason(
+    pattern: str, words: str, read: Read
+) -> None:
     file = read(f"name: x\ntriggers:\n  patterns:\n    - '{pattern}'")
     (problem,) = file.problems
     assert (problem.line, problem.column) == (5, 7)
@@ -201,7 +203,7 @@ def test_patterns_are_limited_in_number(faults: Faults) -> None:
         ("[x]", "not a list"),
     ],
 )
-def test_a_name_that_cannot_be_one_says_what_can(name: str, words: str, read: Read) -> None:
+def test_an_invalid_name_is_refused_with_the_rule(name: str, words: str, read: Read) -> None:
     file = read(f"name: {name}")
     assert file.definition is None
     (problem,) = file.problems
@@ -209,7 +211,7 @@ def test_a_name_that_cannot_be_one_says_what_can(name: str, words: str, read: Re
     assert words in problem.message
 
 
-def test_a_confirmation_that_is_said_twice_is_refused(read: Read) -> None:
+def test_a_confirmation_written_twice_is_refused(read: Read) -> None:
     file = read(
         "name: x\ntools: {allow: [a], require_confirmation: [a],"
         " confirmation: {require_confirmation: []}}"
@@ -219,14 +221,14 @@ def test_a_confirmation_that_is_said_twice_is_refused(read: Read) -> None:
     assert (problem.code, problem.line) == ("agent.duplicate_key", 3)
 
 
-def test_a_file_full_of_faults_does_not_fill_the_screen(read: Read) -> None:
+def test_the_list_of_faults_of_one_file_is_limited(read: Read) -> None:
     front = "\n".join(f"key{each}: 1" for each in range(500))
     file = read(f"name: x\n{front}")
     assert len(file.problems) == MAX_PROBLEMS
     assert all(len(str(problem)) < 1000 for problem in file.problems)
 
 
-def test_long_and_strange_values_are_shown_short_and_safe(read: Read) -> None:
+def test_long_and_unprintable_values_are_shown_short_and_escaped(read: Read) -> None:
     for value in ("x" * 5000, '"\\e[31m' + "y" * 5000 + '"', "\u202ex"):
         for problem in read(f"name: x\nscope: {value}\n{value[:3000]}x: 1").problems:
             assert len(problem.message) < 400
@@ -242,7 +244,7 @@ def test_long_and_strange_values_are_shown_short_and_safe(read: Read) -> None:
         ('can_ask_people: ["a\\nb"]', "a role is one line"),
     ],
 )
-def test_agents_and_people_are_asked_with_keys_of_their_own(
+def test_people_in_can_ask_and_agents_in_can_ask_people_are_refused(
     front: str, words: str, read: Read
 ) -> None:
     (problem,) = read(f"name: x\n{front}").problems

@@ -39,7 +39,7 @@ from ekiden.agents import AgentFile
         ("triggers: [" + "1," * 10_001 + "]", "too_large", 3, 20_002),
     ],
 )
-def test_what_is_refused_is_placed_exactly(
+def test_each_yaml_error_has_a_code_line_and_column(
     front: str, code: str, line: int, column: int, faults: Callable[..., list[Any]]
 ) -> None:
     assert faults(front) == [(code, line, column)]
@@ -60,7 +60,7 @@ def test_what_is_refused_is_placed_exactly(
         ("%FOO", "this is not YAML"),
     ],
 )
-def test_every_refusal_says_what_to_do(
+def test_every_yaml_error_has_advice(
     front: str, advice: str, read: Callable[..., AgentFile]
 ) -> None:
     (problem,) = read(f"name: x\n{front}").problems
@@ -83,7 +83,7 @@ def test_every_refusal_says_what_to_do(
         ("tools: [\n  'a'\n  'b'\n]", 5, 3, "a comma is missing before this"),
     ],
 )
-def test_a_bracket_that_is_not_closed_is_pointed_at(
+def test_an_unclosed_bracket_is_located(
     front: str, line: int, column: int, advice: str, read: Callable[..., AgentFile]
 ) -> None:
     (problem,) = read(f"name: x\n{front}").problems
@@ -91,7 +91,7 @@ def test_a_bracket_that_is_not_closed_is_pointed_at(
     assert advice in problem.message
 
 
-def test_a_thousand_laughs_are_not_laughed(faults: Callable[..., list[Any]]) -> None:
+def test_aliases_that_expand_exponentially_are_refused(faults: Callable[..., list[Any]]) -> None:
     first = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"
     more = [f"a{each}: &a{each} [{', '.join([f'*a{each - 1}'] * 9)}]" for each in range(1, 10)]
     assert faults("\n".join([first, *more])) == [("yaml_alias", 3, 5)]
@@ -127,7 +127,7 @@ def test_keys_may_be_quoted_and_values_written_in_every_style(
     assert definition.tools == ("one", "two")
 
 
-def test_yaml_is_1_2_where_no_is_a_word(good: Callable[..., Any]) -> None:
+def test_words_such_as_no_are_texts_as_in_yaml_1_2(good: Callable[..., Any]) -> None:
     front = "name: x\ntriggers:\n  keywords: [no, on, yes, off, y, 12:30, 1_000, 2024-01-01]"
     keywords = good(front).triggers.keywords
     assert keywords == ("no", "on", "yes", "off", "y", "12:30", "1_000", "2024-01-01")
@@ -136,7 +136,7 @@ def test_yaml_is_1_2_where_no_is_a_word(good: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("written", "priority"), [("7", 7), ("+7", 7), ("007", 7), ("0o17", 15), ("5e1", 50), ("6.", 6)]
 )
-def test_whole_numbers_may_be_written_in_many_ways(
+def test_integers_may_be_written_in_every_notation(
     written: str, priority: int, good: Callable[..., Any]
 ) -> None:
     found = good(f"name: x\ntriggers: {{priority: {written}}}").triggers.priority

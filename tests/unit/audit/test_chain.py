@@ -44,7 +44,7 @@ OTHERS: dict[str, Any] = {
 }
 
 
-def test_a_hash_can_be_computed_by_anybody() -> None:
+def test_a_hash_is_reproducible_from_the_documented_formula() -> None:
     told = {"from": "triage", "to": "orders"}
     fields = ["before", "s", 3, "handoff", 1_700_000_000_000_000, "triage", "1.1.h", 12, told]
     text = json.dumps(
@@ -54,7 +54,7 @@ def test_a_hash_can_be_computed_by_anybody() -> None:
     assert link("before", Event(**FIELDS)) == urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def test_a_hash_fits_into_a_url() -> None:
+def test_a_hash_is_url_safe() -> None:
     for seq in range(200):
         value = link(GENESIS, event("s", seq, "handoff"))
         assert len(value) == 43
@@ -62,28 +62,28 @@ def test_a_hash_fits_into_a_url() -> None:
 
 
 @each_case("field", FIELDS)
-def test_every_field_counts(field: str) -> None:
+def test_every_field_changes_the_hash(field: str) -> None:
     changed = Event(**{**FIELDS, field: OTHERS[field]})
     assert link(GENESIS, changed) != link(GENESIS, Event(**FIELDS))
 
 
-def test_the_hash_before_counts() -> None:
+def test_the_previous_hash_changes_the_hash() -> None:
     assert link("a", Event(**FIELDS)) != link("b", Event(**FIELDS))
 
 
-def test_the_hash_itself_does_not_count() -> None:
+def test_the_stored_hash_itself_is_not_hashed() -> None:
     details = {**FIELDS["details"], "hash": "x"}
     assert link(GENESIS, Event(**{**FIELDS, "details": details})) == link(GENESIS, Event(**FIELDS))
 
 
-def test_no_details_are_as_good_as_empty_ones() -> None:
+def test_missing_details_hash_like_empty_ones() -> None:
     bare = event("s", 1, "handoff")
     assert link(GENESIS, bare) == link(GENESIS, event("s", 1, "handoff", details={}))
     assert link(GENESIS, bare) == link(GENESIS, event("s", 1, "handoff", details={"hash": "x"}))
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}, b"bytes"])
-def test_what_is_not_json_has_no_hash(value: object) -> None:
+def test_details_that_are_not_json_have_no_hash(value: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         link(GENESIS, event("s", 1, "handoff", details={"value": value}))
 
@@ -103,7 +103,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), JSON, st.text() | st.none())
-def test_an_event_that_was_stored_as_json_has_the_hash_it_had(
+def test_an_event_read_from_json_has_the_same_hash(
     details: dict[str, Any], item: Any, error: str | None
 ) -> None:
     written = event("s", 1, "handoff", details=details, items=({"x": item},), error=error)
@@ -118,7 +118,7 @@ def test_an_event_that_was_stored_as_json_has_the_hash_it_had(
     assert link("p", written) == link("p", read)
 
 
-def test_two_halves_of_a_character_that_json_joins_hash_as_one() -> None:
+def test_a_surrogate_pair_hashes_like_the_joined_character() -> None:
     halves, joined = "\ud83d\udce6", "📦"
     assert loads(dumps(halves)) == joined
     assert link("", event("s", 1, "inbox", error=halves)) == link(
@@ -126,7 +126,7 @@ def test_two_halves_of_a_character_that_json_joins_hash_as_one() -> None:
     )
 
 
-def test_only_audited_events_are_linked() -> None:
+def test_only_audited_events_are_chained() -> None:
     linked, chain = chained(story())
     hashes = [(each.details or {}).get("hash") for each in linked if each.type in AUDITED]
     assert chain.count == len(hashes) == 4
@@ -139,7 +139,7 @@ def test_only_audited_events_are_linked() -> None:
     assert linked[2].details["hash"] == link(linked[1].details["hash"], linked[2])
 
 
-def test_events_that_are_linked_anew_keep_everything_else() -> None:
+def test_events_chained_again_keep_all_other_fields() -> None:
     once, _ = chained([handoff("s", 1, "initiated", reason="r")])
     moved = Event(
         session_id="t", seq=1, type="handoff", at_us=5, details=once[0].details, error="e"
@@ -152,7 +152,7 @@ def test_events_that_are_linked_anew_keep_everything_else() -> None:
     assert chain.head == link("before", moved) != once[0].details["hash"]
 
 
-async def test_the_head_stands_in_the_sessions_row() -> None:
+async def test_the_chain_head_is_stored_in_the_session_row() -> None:
     async with MemoryStore() as store:
         await write(store, story())
         _, chain = chained(story())
@@ -161,7 +161,7 @@ async def test_the_head_stands_in_the_sessions_row() -> None:
         assert head_of(await store.get("t")) is None
 
 
-async def test_whoever_reads_a_run_in_memory_finds_its_chain_whole() -> None:
+async def test_a_tool_reading_its_own_run_finds_a_complete_chain() -> None:
     store = MemoryStore()
     seen: list[object] = []
 

@@ -42,7 +42,7 @@ async def pages(store: Store, query: AuditQuery, limit: int) -> list[list[str]]:
     return found
 
 
-async def test_all_records_come_newest_first(store: Store) -> None:
+async def test_all_records_are_listed_newest_first(store: Store) -> None:
     await write(store, story())
     page = await audit_records(store)
     assert [each.id for each in page.records] == STORY[::-1]
@@ -56,7 +56,7 @@ async def test_a_store_without_events_has_no_records(store: Store) -> None:
 
 @pytest.mark.parametrize("newest_first", [True, False])
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 100])
-async def test_pages_together_are_all_records_once(
+async def test_pages_together_contain_every_record_once(
     store: Store, newest_first: bool, limit: int
 ) -> None:
     for name in ("s", "t"):
@@ -70,7 +70,7 @@ async def test_pages_together_are_all_records_once(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-async def test_pages_of_what_is_rare_look_through_all_the_rest(store: Store, limit: int) -> None:
+async def test_pages_of_rare_records_search_all_events(store: Store, limit: int) -> None:
     own = [handoff("s", seq, *BEGINNING, to=f"a{seq % 100}") for seq in range(1, 451)]
     await write(store, own)
     found = await pages(store, AuditQuery(agent="a7", status="validating"), limit)
@@ -99,7 +99,9 @@ async def test_pages_of_what_is_rare_look_through_all_the_rest(store: Store, lim
         ({"session_id": "x"}, []),
     ],
 )
-async def test_what_is_asked_for(store: Store, query: dict[str, Any], expected: list[str]) -> None:
+async def test_each_query_option_filters_the_records(
+    store: Store, query: dict[str, Any], expected: list[str]
+) -> None:
     await write(store, story())
     assert await ids(store, **query) == expected
 
@@ -117,14 +119,14 @@ async def test_what_is_asked_for(store: Store, query: dict[str, Any], expected: 
         ("  ", STORY),
     ],
 )
-async def test_a_text_is_found_in_what_records_tell(
+async def test_a_text_is_found_in_the_fields_of_records(
     store: Store, text: str, expected: list[str]
 ) -> None:
     await write(store, story())
     assert await ids(store, text=text) == expected
 
 
-async def test_a_text_is_found_in_facts_as_it_was_said(store: Store) -> None:
+async def test_a_text_is_found_in_facts_with_special_characters(store: Store) -> None:
     facts = {"rule": {"says": ['say "hi"', "C:\\x", "\ud800 包裹"]}, "count": 17, "on": True}
     await write(store, [event("s", 1)], unhashed=())
     claim = await claimed(store, "s")
@@ -133,7 +135,7 @@ async def test_a_text_is_found_in_facts_as_it_was_said(store: Store) -> None:
         assert await ids(store, text=text) == ["s/2"]
 
 
-async def test_a_text_is_found_however_it_is_written(store: Store) -> None:
+async def test_a_text_search_ignores_case_and_unicode_form(store: Store) -> None:
     broken = event("s", 2, "guardrail", error="Größe: cafe\u0301", details={"why": float("nan")})
     await write(store, [event("s", 1)], unhashed=())
     claim = await claimed(store, "s")
@@ -145,7 +147,7 @@ async def test_a_text_is_found_however_it_is_written(store: Store) -> None:
 @pytest.mark.parametrize("newest_first", [True, False])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 @pytest.mark.parametrize("most", [1, 2, 3])
-async def test_pages_that_look_at_few_events_are_all_records_once(
+async def test_pages_that_scan_few_events_contain_every_record_once(
     store: Store, limit: int, most: int, newest_first: bool
 ) -> None:
     for name in ("s", "t", "u"):
@@ -167,7 +169,7 @@ async def test_pages_that_look_at_few_events_are_all_records_once(
     assert shown > 1
 
 
-async def test_a_task_and_a_correlation_id_go_across_sessions(store: Store) -> None:
+async def test_task_and_correlation_id_find_records_across_sessions(store: Store) -> None:
     await write(store, [handoff("a", 1, "failed", task="ticket-7", correlation="c")])
     await write(store, [handoff("b", 1, "failed", task="ticket-7")])
     await write(store, [handoff("c", 1, "failed", task="ticket-8", correlation="c")])
@@ -177,7 +179,7 @@ async def test_a_task_and_a_correlation_id_go_across_sessions(store: Store) -> N
     assert await ids(store, correlation_id="b") == ["b/1"]
 
 
-async def test_times_are_those_of_the_zone_that_they_name(store: Store) -> None:
+async def test_query_times_use_their_own_time_zone(store: Store) -> None:
     await write(store, story())
     third = datetime.fromtimestamp(START_US / 1e6 + 3, UTC)
     assert await ids(store, since=third) == STORY[1:]
@@ -189,19 +191,19 @@ async def test_times_are_those_of_the_zone_that_they_name(store: Store) -> None:
     assert await ids(store, since=elsewhere) == STORY[1:]
 
 
-async def test_a_time_beyond_all_times_is_the_callers_error(store: Store) -> None:
+async def test_a_time_out_of_range_is_a_user_error(store: Store) -> None:
     with pytest.raises(UserError, match="too far away"):
         await audit_records(store, AuditQuery(since=datetime.min))
 
 
-async def test_the_first_and_the_last_of_all_times_are_times(store: Store) -> None:
+async def test_the_first_and_the_last_representable_time_are_valid(store: Store) -> None:
     await write(store, story())
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     assert await ids(store, since=first, until=last) == STORY
     assert await ids(store, since=last) == []
 
 
-async def test_each_record_tells_the_hash_before_it(store: Store) -> None:
+async def test_each_record_has_the_previous_hash(store: Store) -> None:
     await write(store, story())
     events = {each.seq: each for each in await store.events("s")}
     records = (await audit_records(store)).records
@@ -212,9 +214,7 @@ async def test_each_record_tells_the_hash_before_it(store: Store) -> None:
 
 
 @pytest.mark.parametrize("gap", [1, 40, 3000])
-async def test_the_hash_before_is_found_though_the_page_does_not_have_it(
-    store: Store, gap: int
-) -> None:
+async def test_the_previous_hash_is_found_beyond_the_page(store: Store, gap: int) -> None:
     between = [event("s", 2 + number) for number in range(gap)]
     last = handoff("s", gap + 2, "completed")
     await write(store, [handoff("s", 1, *BEGINNING), *between, last])
@@ -225,7 +225,7 @@ async def test_the_hash_before_is_found_though_the_page_does_not_have_it(
     assert begun.previous == ""
 
 
-async def test_what_an_earlier_version_wrote_has_no_hashes_and_is_found(store: Store) -> None:
+async def test_records_of_an_earlier_version_without_hashes_are_listed(store: Store) -> None:
     old = [handoff("s", 1, "completed"), event("s", 2)]
     await write(store, [handoff("s", 3, "failed")], unhashed=old)
     newer, older = (await audit_records(store)).records
@@ -234,7 +234,7 @@ async def test_what_an_earlier_version_wrote_has_no_hashes_and_is_found(store: S
     assert newer.previous == ""
 
 
-async def test_what_is_written_meanwhile_does_not_move_the_pages(store: Store) -> None:
+async def test_records_written_between_pages_do_not_move_the_pages(store: Store) -> None:
     await write(store, story())
     first = await audit_records(store, limit=3)
     await write(store, story("t"))
@@ -242,7 +242,7 @@ async def test_what_is_written_meanwhile_does_not_move_the_pages(store: Store) -
     assert [each.id for each in (*first.records, *rest.records)] == STORY[::-1]
 
 
-async def test_a_page_goes_on_though_the_event_in_its_middle_was_deleted(store: Store) -> None:
+async def test_a_page_continues_after_the_event_at_its_cursor_was_deleted(store: Store) -> None:
     await write(store, [handoff("a", 1, *BEGINNING)])
     await write(store, [event("b", 1), handoff("b", 2, *BEGINNING)])
     page = await audit_records(store, limit=2)
@@ -253,19 +253,19 @@ async def test_a_page_goes_on_though_the_event_in_its_middle_was_deleted(store: 
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "+", "1.2.3+", "1.2.3+1", "x+1.2", "1.2.3+1.2.3"])
-async def test_a_malformed_cursor_is_the_callers_error(store: Store, cursor: str) -> None:
+async def test_a_malformed_cursor_is_a_user_error(store: Store, cursor: str) -> None:
     await write(store, story())
     with pytest.raises(UserError, match="next_cursor"):
         await audit_records(store, cursor=cursor)
 
 
 @pytest.mark.parametrize("limit", [0, -5])
-async def test_a_page_of_nothing_is_the_callers_error(store: Store, limit: int) -> None:
+async def test_a_page_size_below_one_is_a_user_error(store: Store, limit: int) -> None:
     with pytest.raises(UserError, match="limit"):
         await audit_records(store, limit=limit)
 
 
-async def test_a_record_that_cannot_be_hashed_any_more_is_still_listed(store: Store) -> None:
+async def test_a_record_that_cannot_be_hashed_is_still_listed(store: Store) -> None:
     await write(store, story())
     details = (await store.events("s"))[4].details
     assert details is not None
@@ -276,7 +276,7 @@ async def test_a_record_that_cannot_be_hashed_any_more_is_still_listed(store: St
     assert [each.previous for each in found] == [before["hash"]]
 
 
-async def test_what_is_remembered_of_very_many_sessions_is_bounded(store: Store) -> None:
+async def test_the_cache_of_previous_hashes_is_bounded(store: Store) -> None:
     await write(store, story())
     events = [each for each in await store.events("s") if each.type in AUDITED]
     last = {f"other{number}": "x" for number in range(20_000)}

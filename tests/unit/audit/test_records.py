@@ -15,7 +15,7 @@ def record(type: Any, details: dict[str, Any] | None, **fields: Any) -> AuditRec
     return found
 
 
-def test_each_move_of_a_handoff_is_a_record() -> None:
+def test_each_step_of_a_handoff_is_a_record() -> None:
     records = records_of(handoff("s", 3, *BEGINNING, reason="a parcel", task="t-1"))
     assert [each.id for each in records] == ["s/3.1", "s/3.2", "s/3.3"]
     assert [each.move for each in records] == BEGINNING
@@ -26,7 +26,7 @@ def test_each_move_of_a_handoff_is_a_record() -> None:
         assert (each.handoff_id, each.task_id, each.correlation_id) == ("s.h1", "t-1", "s")
 
 
-def test_a_handoff_with_one_move_is_one_record() -> None:
+def test_a_handoff_with_one_step_is_one_record() -> None:
     (found,) = records_of(handoff("s", 5, "completed", correlation="c-1"))
     assert (found.id, found.move, found.correlation_id) == ("s/5", "completed", "c-1")
 
@@ -37,13 +37,13 @@ def test_a_handoff_of_an_earlier_version_is_one_record_with_its_status() -> None
     assert (found.hash, found.previous) == (None, None)
 
 
-def test_a_handoff_event_without_a_move_is_one_record() -> None:
+def test_a_handoff_event_without_steps_is_one_record() -> None:
     found = record("handoff", {"id": "h", "status": "rolled_back", "moves": [], "attempt": 2})
     assert (found.id, found.move, found.handoff_id) == ("s/4", None, "h")
     assert found.facts == {"attempt": 2}
 
 
-def test_a_refused_handoff_tells_its_code() -> None:
+def test_a_refused_handoff_has_its_code() -> None:
     found = record("handoff", {"status": "failed", "code": "MAX_DEPTH_EXCEEDED"}, error="too deep")
     assert (found.code, found.error, found.move) == ("MAX_DEPTH_EXCEEDED", "too deep", "failed")
 
@@ -66,11 +66,11 @@ def test_a_refused_handoff_tells_its_code() -> None:
         (7, AuditActor(kind="agent", name="triage")),
     ],
 )
-def test_who_did_it(by: object, actor: AuditActor) -> None:
+def test_the_actor_is_read_from_the_details(by: object, actor: AuditActor) -> None:
     assert record("handoff", {"from": "triage", "by": by}).actor == actor
 
 
-def test_without_being_told_who_it_was_the_agent() -> None:
+def test_the_default_actor_is_the_agent() -> None:
     assert record("handoff", {"from": "triage"}).actor == AuditActor(kind="agent", name="triage")
     assert record("guardrail", None).actor == AuditActor(kind="agent", name="orders")
     assert str(record("guardrail", None).actor) == "agent orders"
@@ -86,18 +86,20 @@ def test_without_being_told_who_it_was_the_agent() -> None:
         ("default", AuditActor(kind="system", name="default"), None),
     ],
 )
-def test_who_chose_an_agent(method: str | None, actor: AuditActor, source: str | None) -> None:
+def test_the_actor_of_a_route_depends_on_its_method(
+    method: str | None, actor: AuditActor, source: str | None
+) -> None:
     found = record("route", {"agent": "billing", "method": method})
     assert (found.actor, found.agents) == (actor, (source, "billing"))
 
 
-def test_what_was_asked_about_a_tool_is_told() -> None:
+def test_the_confirmation_of_a_tool_is_recorded_in_the_facts() -> None:
     found = record("tool_confirmation", {"tool": "refund", "approved": False, "by": "ms.sato"})
     assert found.facts == {"tool": "refund", "approved": False}
     assert (found.move, found.target) == (None, None)
 
 
-def test_a_case_for_a_person_names_its_handoff() -> None:
+def test_an_inbox_record_names_its_handoff() -> None:
     found = record("inbox", {"kind": "rollback_failed", "handoff": "s.h1", "from": "billing"})
     assert (found.handoff_id, found.source, found.facts["kind"]) == (
         "s.h1",
@@ -115,13 +117,13 @@ def test_a_case_for_a_person_names_its_handoff() -> None:
         "text",
     ],
 )
-def test_nonsense_in_the_details_is_no_reason_to_fail(details: Any) -> None:
+def test_malformed_details_are_tolerated(details: Any) -> None:
     records = records_of(event("s", 1, "handoff", details=details))
     assert all(each.move is None and each.hash is None for each in records)
     assert all(each.to_json()["session_id"] == "s" for each in records)
 
 
-def test_a_record_as_json() -> None:
+def test_a_record_is_converted_to_json() -> None:
     linked, _ = chained(story()[:3])
     found = records_of(linked[2], previous="before")[2]
     assert found.to_json() == {

@@ -95,7 +95,7 @@ def means_the_same(column: str, before: Any, after: Any) -> bool:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.sampled_from(AUDITED_SEQS), CHANGES)
-def test_any_change_of_an_audited_event_is_found(
+def test_any_change_of_an_audited_event_is_detected(
     written: Path, tmp_path: Path, seq: int, change: tuple[str, Any]
 ) -> None:
     column, value = change
@@ -113,7 +113,7 @@ def test_any_change_of_an_audited_event_is_found(
 
 
 @pytest.mark.parametrize("seq", range(1, 8))
-def test_any_event_taken_away_is_found(written: Path, tmp_path: Path, seq: int) -> None:
+def test_any_removed_event_is_detected(written: Path, tmp_path: Path, seq: int) -> None:
     number = session_number(written)
     delete = f"DELETE FROM events WHERE session = {number} AND seq = {seq}"
     found = tampered(written, tmp_path / "copy.db", delete)
@@ -122,7 +122,7 @@ def test_any_event_taken_away_is_found(written: Path, tmp_path: Path, seq: int) 
 
 
 @pytest.mark.parametrize("last", range(6))
-def test_any_tail_cut_off_is_found_though_the_row_says_less(
+def test_a_truncated_chain_is_detected_although_the_row_agrees(
     written: Path, tmp_path: Path, last: int
 ) -> None:
     number = session_number(written)
@@ -135,7 +135,7 @@ def test_any_tail_cut_off_is_found_though_the_row_says_less(
 
 
 @pytest.mark.parametrize(("one", "other"), [(2, 3), (3, 5), (2, 6), (5, 6)])
-def test_any_two_events_swapped_are_found(
+def test_any_two_swapped_events_are_detected(
     written: Path, tmp_path: Path, one: int, other: int
 ) -> None:
     number = session_number(written)
@@ -164,7 +164,7 @@ def test_any_two_events_swapped_are_found(
         ("id = 'other'", "changed"),
     ],
 )
-def test_any_change_of_what_the_row_says_is_found(
+def test_any_change_of_the_stored_head_is_detected(
     written: Path, tmp_path: Path, change: str, fault: str
 ) -> None:
     update = f"UPDATE sessions SET {change} WHERE id = 's'"
@@ -172,7 +172,7 @@ def test_any_change_of_what_the_row_says_is_found(
     assert [link.fault for link in found.links] == [fault]
 
 
-def test_a_row_that_cannot_be_read_is_reported(written: Path, tmp_path: Path) -> None:
+def test_an_unreadable_row_is_reported(written: Path, tmp_path: Path) -> None:
     update = "UPDATE sessions SET cursor = '{' WHERE id = 's'"
     found = tampered(written, tmp_path / "copy.db", update)
     assert [link.fault for link in found.links] == ["unreadable"]
@@ -185,7 +185,7 @@ def test_a_row_that_cannot_be_read_is_reported(written: Path, tmp_path: Path) ->
     assert "the newest session" in found.first.message
 
 
-def test_an_event_moved_to_another_session_is_missing_in_one_and_too_much_in_the_other(
+def test_an_event_moved_to_another_session_is_missing_here_and_added_there(
     written: Path, tmp_path: Path
 ) -> None:
     number, empty = session_number(written), session_number(written, "empty")
@@ -197,7 +197,9 @@ def test_an_event_moved_to_another_session_is_missing_in_one_and_too_much_in_the
     }
 
 
-def test_a_change_of_what_is_no_decision_is_found_too(written: Path, tmp_path: Path) -> None:
+def test_a_change_of_an_event_that_is_no_decision_is_detected(
+    written: Path, tmp_path: Path
+) -> None:
     number = session_number(written)
     update = f"UPDATE events SET agent = 'other' WHERE session = {number} AND seq = 4"
     found = tampered(written, tmp_path / "copy.db", update)
@@ -205,7 +207,9 @@ def test_a_change_of_what_is_no_decision_is_found_too(written: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("column", ["agent", "step", "details", "items", "error", "digest"])
-def test_a_byte_that_is_no_text_is_named(written: Path, tmp_path: Path, column: str) -> None:
+def test_an_undecodable_byte_is_reported_as_unreadable(
+    written: Path, tmp_path: Path, column: str
+) -> None:
     number = session_number(written)
     place = f"session = {number} AND seq = 4"
     update = f"UPDATE events SET {column} = CAST(x'22e97f22' AS TEXT) WHERE {place}"
@@ -231,7 +235,7 @@ def test_a_byte_that_is_no_text_is_named(written: Path, tmp_path: Path, column: 
         ("UPDATE documents SET body = CAST(x'e9' AS TEXT) WHERE key = 'chain'", "unreadable"),
     ],
 )
-def test_a_decision_of_no_session_is_in_a_chain_of_the_store(
+def test_a_decision_without_a_session_is_in_the_store_chain(
     tmp_path: Path, sql: str, fault: str
 ) -> None:
     path = tmp_path / "ekiden.db"
@@ -260,7 +264,9 @@ def test_a_decision_of_no_session_is_in_a_chain_of_the_store(
         ("UPDATE sessions SET variables = '{'; DELETE FROM events WHERE seq = 3", "unreadable"),
     ],
 )
-def test_an_export_finds_what_cannot_be_read_any_more(tmp_path: Path, sql: str, fault: str) -> None:
+def test_comparing_an_export_reports_unreadable_events(
+    tmp_path: Path, sql: str, fault: str
+) -> None:
     path = tmp_path / "ekiden.db"
 
     async def verify() -> Verification:

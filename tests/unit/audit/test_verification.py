@@ -46,7 +46,7 @@ def meddle(store: MemoryStore, session_id: str, change: Callable[[Any], None]) -
     change(store._sessions[session_id])
 
 
-async def test_what_was_written_is_as_it_was(store: MemoryStore) -> None:
+async def test_an_unchanged_store_is_verified(store: MemoryStore) -> None:
     await write(store, story("s"))
     await write(store, story("t"))
     await write(store, [event("u", 1)])
@@ -56,7 +56,7 @@ async def test_what_was_written_is_as_it_was(store: MemoryStore) -> None:
     assert (found.events, found.unhashed, found.broken, found.first) == (8, 0, 0, None)
 
 
-async def test_an_empty_store_is_fine(store: MemoryStore) -> None:
+async def test_an_empty_store_is_verified(store: MemoryStore) -> None:
     found = await verify_audit(store)
     assert (found.ok, found.sessions) == (True, 0)
 
@@ -70,7 +70,7 @@ async def test_one_session_can_be_verified(store: MemoryStore) -> None:
         await verify_audit(store, session_id="x")
 
 
-async def test_more_sessions_and_events_than_a_page_has(store: MemoryStore) -> None:
+async def test_more_sessions_and_events_than_one_page_are_verified(store: MemoryStore) -> None:
     await write(
         store, [event("long", n) for n in range(1, 2500)] + [handoff("long", 2500, "failed")]
     )
@@ -84,7 +84,7 @@ async def test_more_sessions_and_events_than_a_page_has(store: MemoryStore) -> N
     assert told == list(range(1, 123))
 
 
-async def test_a_session_of_an_earlier_version_is_counted_apart(store: MemoryStore) -> None:
+async def test_a_session_of_an_earlier_version_is_counted_separately(store: MemoryStore) -> None:
     await write(store, [], unhashed=story("old"))
     await write(store, story("new"))
     found = await verify_audit(store)
@@ -93,7 +93,7 @@ async def test_a_session_of_an_earlier_version_is_counted_apart(store: MemorySto
     assert (found.events, found.unhashed) == (4, 4)
 
 
-async def test_a_session_that_went_on_in_this_version_is_verified_from_there(
+async def test_a_session_continued_in_this_version_is_verified_from_there(
     store: MemoryStore,
 ) -> None:
     old = [handoff("s", 1, "completed"), handoff("s", 2, "failed")]
@@ -110,14 +110,14 @@ async def test_a_session_that_went_on_in_this_version_is_verified_from_there(
     assert [link.record_id for link in (await verify_audit(store)).links] == ["s/5"]
 
 
-async def test_a_record_without_a_hash_after_one_that_has_one(store: MemoryStore) -> None:
+async def test_a_missing_hash_after_a_hashed_record_is_reported(store: MemoryStore) -> None:
     await write(store, story())
     meddle(store, "s", lambda session: session.events[4].details.pop("hash"))
     (link,) = (await verify_audit(store)).links
     assert (link.record_id, link.fault) == ("s/5", "no_hash")
 
 
-async def test_all_hashes_taken_away_while_the_head_is_there(store: MemoryStore) -> None:
+async def test_removing_all_hashes_but_not_the_head_is_reported(store: MemoryStore) -> None:
     await write(store, story())
 
     def strip(session: Any) -> None:
@@ -132,7 +132,7 @@ async def test_all_hashes_taken_away_while_the_head_is_there(store: MemoryStore)
 @pytest.mark.parametrize(
     "cursor", [{}, {"hd": ""}, {"hd": 5, "hn": 4}, {"hd": "x", "hn": "4"}, ["not", "a", "dict"]]
 )
-async def test_a_head_taken_away_while_the_hashes_are_there(
+async def test_removing_the_head_but_not_the_hashes_is_reported(
     store: MemoryStore, cursor: Any
 ) -> None:
     await write(store, story())
@@ -145,7 +145,7 @@ async def test_a_head_taken_away_while_the_hashes_are_there(
     assert (link.record_id, link.fault) == ("s/7", "no_head")
 
 
-async def test_events_written_meanwhile_are_left_to_the_next_time(store: MemoryStore) -> None:
+async def test_events_written_during_verification_are_skipped(store: MemoryStore) -> None:
     class Busy(MemoryStore):
         """A store whose session goes on between reading its row and its events."""
 
@@ -165,7 +165,7 @@ async def test_events_written_meanwhile_are_left_to_the_next_time(store: MemoryS
         assert (found.ok, found.events) == (True, 5)
 
 
-async def test_a_session_deleted_meanwhile_is_not_broken(store: MemoryStore) -> None:
+async def test_a_session_deleted_during_verification_is_not_broken(store: MemoryStore) -> None:
     class Deleting(MemoryStore):
         async def events(self, session_id: str, **page: Any) -> Any:
             if session_id:
@@ -177,21 +177,21 @@ async def test_a_session_deleted_meanwhile_is_not_broken(store: MemoryStore) -> 
         assert (await verify_audit(deleting)).ok
 
 
-async def test_an_event_beyond_the_end_was_added(store: MemoryStore) -> None:
+async def test_an_event_after_the_head_is_reported_as_added(store: MemoryStore) -> None:
     await write(store, story())
     meddle(store, "s", lambda session: session.events.append(handoff("s", 8, "completed")))
     (link,) = (await verify_audit(store)).links
     assert (link.record_id, link.fault) == ("s/8", "added")
 
 
-async def test_what_cannot_be_hashed_was_changed(store: MemoryStore) -> None:
+async def test_an_event_that_cannot_be_hashed_is_reported_as_changed(store: MemoryStore) -> None:
     await write(store, story())
     meddle(store, "s", lambda session: session.events[2].details.update(reason=float("nan")))
     (link,) = (await verify_audit(store)).links
     assert (link.record_id, link.fault) == ("s/3", "changed")
 
 
-async def test_of_all_broken_links_the_earliest_is_the_first(store: MemoryStore) -> None:
+async def test_the_earliest_broken_link_is_the_first(store: MemoryStore) -> None:
     for number, name in enumerate(("b", "c", "a")):
         at_us = 1_000_000 * (3 - number)
         await write(store, [handoff(name, 1, "failed", at_us=at_us), event(name, 2)])
@@ -203,7 +203,7 @@ async def test_of_all_broken_links_the_earliest_is_the_first(store: MemoryStore)
     assert not found.ok
 
 
-def test_of_very_many_broken_links_the_earliest_are_kept() -> None:
+def test_only_the_earliest_of_many_broken_links_are_kept() -> None:
     found = Verification()
     for number in range(MOST_KEPT + 500, 0, -1):
         name = f"s{number}"
@@ -216,7 +216,7 @@ def test_of_very_many_broken_links_the_earliest_are_kept() -> None:
     assert [link.at_us for link in found.links] == list(range(1, MOST_KEPT + 1))
 
 
-async def test_the_result_as_json(store: MemoryStore) -> None:
+async def test_a_verification_is_converted_to_json(store: MemoryStore) -> None:
     await write(store, story())
     meddle(store, "s", lambda session: session.events[2].details.update(reason="other"))
     result = (await verify_audit(store)).to_json()
@@ -231,7 +231,7 @@ async def test_the_result_as_json(store: MemoryStore) -> None:
 class TestAgainstAnExport:
     """What is stored, held against what was exported."""
 
-    async def test_an_export_is_the_records_and_a_manifest(self, store: MemoryStore) -> None:
+    async def test_an_export_has_the_records_and_a_manifest(self, store: MemoryStore) -> None:
         await write(store, story("s"))
         await write(store, story("t"))
         lines = await exported(store, session_id="s")
@@ -246,7 +246,7 @@ class TestAgainstAnExport:
         assert manifest["heads"] == {"s": [row.cursor["hd"], row.cursor["hn"]]}
         assert all(line.endswith("\n") and line.count("\n") == 1 for line in lines)
 
-    async def test_more_than_a_page_is_exported_in_order(self, store: MemoryStore) -> None:
+    async def test_more_than_one_page_is_exported_in_order(self, store: MemoryStore) -> None:
         await write(store, [handoff("s", seq, *BEGINNING) for seq in range(1, 401)])
         lines = await exported(store)
         assert len(lines) == 1201
@@ -254,7 +254,7 @@ class TestAgainstAnExport:
         assert times == sorted(times)
         assert (await verify_audit(store, against=lines)).compared == 1200
 
-    async def test_nothing_changed(self, store: MemoryStore) -> None:
+    async def test_an_unchanged_store_agrees_with_its_export(self, store: MemoryStore) -> None:
         await write(store, story("s"))
         await write(store, [], unhashed=story("old"))
         lines = await exported(store)
@@ -267,7 +267,7 @@ class TestAgainstAnExport:
         assert (found.compared, found.sessions) == (12, 3)
         assert told[-1] == 12
 
-    async def test_a_session_that_went_on_still_agrees(self, store: MemoryStore) -> None:
+    async def test_a_continued_session_agrees_with_its_export(self, store: MemoryStore) -> None:
         await write(store, story())
         lines = await exported(store)
         row = await store.get("s")
@@ -276,7 +276,7 @@ class TestAgainstAnExport:
         await store.commit(await claimed(store), step(*linked, patch=patch))
         assert (await verify_audit(store, against=lines)).ok
 
-    async def test_a_deleted_session_is_found(self, store: MemoryStore) -> None:
+    async def test_a_deleted_session_is_detected(self, store: MemoryStore) -> None:
         await write(store, story("s"))
         await write(store, story("t"))
         lines = await exported(store)
@@ -285,7 +285,7 @@ class TestAgainstAnExport:
         (link,) = (await verify_audit(store, against=lines)).links
         assert (link.record_id, link.fault) == ("s/2", "deleted")
 
-    async def test_a_session_written_anew_with_right_hashes_is_found(
+    async def test_a_session_rewritten_with_valid_hashes_is_detected(
         self, store: MemoryStore
     ) -> None:
         await write(store, story())
@@ -300,7 +300,7 @@ class TestAgainstAnExport:
         (link,) = (await verify_audit(store, against=routes)).links
         assert (link.record_id, link.fault) == ("s/6", "differs")
 
-    async def test_a_session_written_anew_and_shorter_is_found(self, store: MemoryStore) -> None:
+    async def test_a_session_rewritten_shorter_is_detected(self, store: MemoryStore) -> None:
         await write(store, story())
         routes = await exported(store, type="route")
         await store.delete("s")
@@ -308,7 +308,7 @@ class TestAgainstAnExport:
         (link,) = (await verify_audit(store, against=routes)).links
         assert (link.record_id, link.fault) == ("s/3", "cut_off")
 
-    async def test_what_an_earlier_version_wrote_is_compared_too(self, store: MemoryStore) -> None:
+    async def test_records_of_an_earlier_version_are_compared(self, store: MemoryStore) -> None:
         await write(store, [], unhashed=story())
         lines = await exported(store)
         meddle(store, "s", lambda session: session.events[2].details.update(reason="other"))
@@ -335,7 +335,7 @@ class TestAgainstAnExport:
         found = await verify_audit(store, session_id="s", against=lines)
         assert (found.ok, found.compared) == (True, 6)
 
-    async def test_an_export_that_was_cut_off_is_damaged(self, store: MemoryStore) -> None:
+    async def test_a_truncated_export_is_damaged(self, store: MemoryStore) -> None:
         await write(store, story())
         lines = await exported(store)
         for part in ([], lines[:-1]):
@@ -344,9 +344,7 @@ class TestAgainstAnExport:
             assert "cut off" in link.message
 
     @pytest.mark.parametrize("number", range(7))
-    async def test_an_export_that_was_altered_is_damaged(
-        self, store: MemoryStore, number: int
-    ) -> None:
+    async def test_an_altered_export_is_damaged(self, store: MemoryStore, number: int) -> None:
         await write(store, story())
         lines = await exported(store)
         without = [*lines[:number], *lines[number + 1 :]]
@@ -378,20 +376,22 @@ class TestAgainstAnExport:
             '{"format":"ekiden.audit","version":1,"records":0,"heads":{},"sha256":""}',
         ],
     )
-    async def test_a_line_that_makes_no_sense_is_named(self, store: MemoryStore, line: str) -> None:
+    async def test_a_malformed_line_is_named(self, store: MemoryStore, line: str) -> None:
         await write(store, story())
         (link,) = (await verify_audit(store, against=[line])).links
         assert link.fault == "damaged_export"
         assert "line 1" in link.message
 
-    async def test_bytes_that_are_no_text_are_no_reason_to_fail(self, store: MemoryStore) -> None:
+    async def test_undecodable_bytes_in_an_export_are_reported_not_raised(
+        self, store: MemoryStore
+    ) -> None:
         await write(store, story())
         lines = await exported(store)
         broken = lines[0].replace("fits", "f\udcffts")
         found = await verify_audit(store, against=[broken, *lines[1:]])
         assert {link.fault for link in found.links} == {"damaged_export", "differs"}
 
-    async def test_line_ends_of_another_system_do_not_matter(self, store: MemoryStore) -> None:
+    async def test_line_endings_do_not_matter(self, store: MemoryStore) -> None:
         await write(store, story())
         lines = await exported(store)
         windows = [line.replace("\n", "\r\n") for line in lines]
@@ -409,7 +409,7 @@ class TestAgainstAnExport:
         assert json.loads(lines[-1])["heads"] == {}
         assert len(lines) == 7
 
-    async def test_very_much_is_compared_and_told_now_and_then(self, store: MemoryStore) -> None:
+    async def test_a_long_comparison_reports_its_progress(self, store: MemoryStore) -> None:
         await write(store, [handoff("s", seq, *BEGINNING) for seq in range(1, 101)])
         told: list[int] = []
         lines = await exported(store)
@@ -417,7 +417,7 @@ class TestAgainstAnExport:
         assert told == [100, 200, 300, 300]
 
 
-async def test_events_of_no_session_are_listed_and_in_no_chain(store: MemoryStore) -> None:
+async def test_events_without_a_session_are_listed_but_not_chained(store: MemoryStore) -> None:
     await write(store, story("s"))
     late = event("", 0, "inbox", at_us=START_US + 10**9, details={"id": "i1", "by": "ms.sato"})
     hashed = event("", 0, "inbox", at_us=START_US + 10**9, details={"hash": "foreign"})
@@ -433,7 +433,7 @@ async def test_events_of_no_session_are_listed_and_in_no_chain(store: MemoryStor
     assert (found.ok, found.sessions, found.not_chained) == (True, 1, 0)
 
 
-async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_there(
+async def test_a_deleted_event_without_a_session_breaks_its_export(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(store, story("s"))
@@ -455,7 +455,7 @@ async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_the
     assert (found.first.record_id, found.first.fault) == ("no-session/3", "missing")
 
 
-async def test_the_id_of_a_deleted_item_may_be_used_again(store: MemoryStore) -> None:
+async def test_the_id_of_a_deleted_item_may_be_reused(store: MemoryStore) -> None:
     inbox = Inbox(store)
     asked = InboxItem(id="daily", kind="approval", from_agent="a", subject="?")
     await inbox.post(asked)

@@ -35,7 +35,7 @@ def names(found: list[Match]) -> list[str]:
     return [match.agent for match in found]
 
 
-def test_the_score_is_the_mean_proficiency_and_what_is_missing_counts_nothing(
+def test_the_score_is_the_mean_proficiency_with_zero_for_missing_ones(
     matcher: CapabilityMatcher,
 ) -> None:
     ada, bob = matcher.find(["python", "sql"], min_score=0.1)
@@ -45,32 +45,32 @@ def test_the_score_is_the_mean_proficiency_and_what_is_missing_counts_nothing(
     assert (bob.matched, bob.missing) == (("python",), ("sql",))
 
 
-def test_who_is_below_the_minimum_is_left_out(matcher: CapabilityMatcher) -> None:
+def test_an_agent_below_the_minimum_score_is_skipped(matcher: CapabilityMatcher) -> None:
     assert names(matcher.find(["python"])) == ["ada"]
     assert names(matcher.find(["python"], min_score=0.4)) == ["ada", "bob"]
     assert names(matcher.find(["python"], min_score=0)) == ["ada", "bob", "eve"]
 
 
-def test_who_is_excluded_is_not_found(matcher: CapabilityMatcher) -> None:
+def test_an_excluded_agent_is_not_found(matcher: CapabilityMatcher) -> None:
     assert matcher.find(["python"], exclude=["ada", "stranger"]) == []
 
 
-def test_no_more_than_the_limit_are_given(matcher: CapabilityMatcher) -> None:
+def test_the_limit_bounds_the_number_of_matches(matcher: CapabilityMatcher) -> None:
     assert names(matcher.find(["code"], min_score=0, limit=2)) == ["ada", "eve"]
 
 
-def test_a_tag_meets_a_required_name_that_an_agent_has_not(matcher: CapabilityMatcher) -> None:
+def test_a_tag_matches_a_required_name(matcher: CapabilityMatcher) -> None:
     [eve] = matcher.find(["systems"])
     assert eve.fits == (Fit(required="systems", capability="rust", proficiency=0.8, by="tag"),)
     assert eve.by == "tag"
 
 
-def test_of_several_with_a_tag_the_most_proficient_counts(matcher: CapabilityMatcher) -> None:
+def test_the_most_proficient_capability_with_a_tag_counts(matcher: CapabilityMatcher) -> None:
     eve = next(match for match in matcher.find(["code"]) if match.agent == "eve")
     assert (eve.fits[0].capability, eve.score) == ("rust", 0.8)
 
 
-def test_a_name_wins_over_a_tag_in_one_agent() -> None:
+def test_a_name_is_preferred_to_a_tag_of_the_same_agent() -> None:
     matcher = CapabilityMatcher()
     matcher.register("ada", [skill("code", 0.6), skill("python", 0.9, "code")])
     matcher.register("eve", [skill("rust", 0.8, "code")])
@@ -79,31 +79,31 @@ def test_a_name_wins_over_a_tag_in_one_agent() -> None:
     assert (ada.score, ada.by) == (0.6, "name")
 
 
-def test_a_tag_can_be_asked_for_alone() -> None:
+def test_a_requirement_may_name_a_tag_only() -> None:
     matcher = CapabilityMatcher()
     matcher.register("ada", [skill("code", 1.0), skill("python", 0.7, "Code")])
     [ada] = matcher.find(["tag:code"])
     assert (ada.matched, ada.score, ada.by) == (("tag:code",), 0.7, "tag")
 
 
-def test_names_are_found_however_they_are_spelled(matcher: CapabilityMatcher) -> None:
+def test_names_match_in_every_width_and_script(matcher: CapabilityMatcher) -> None:
     assert names(matcher.find(["ＰＹＴＨＯＮ"])) == ["ada"]
     assert names(matcher.find(["翻译"])) == ["bob"]
 
 
-def test_a_name_asked_for_twice_counts_once(matcher: CapabilityMatcher) -> None:
+def test_a_repeated_requirement_counts_once(matcher: CapabilityMatcher) -> None:
     [ada] = matcher.find(["Python", "python", "sql"])
     assert (ada.score, ada.matched) == (pytest.approx(0.8), ("Python", "sql"))
 
 
-def test_of_two_capabilities_with_one_name_the_better_counts() -> None:
+def test_the_better_of_two_capabilities_with_one_name_counts() -> None:
     matcher = CapabilityMatcher()
     matcher.register("ada", [skill("SQL", 0.5), skill("sql", 0.9), skill("sql", 0.2)])
     [ada] = matcher.find(["sql"])
     assert ada.score == 0.9
 
 
-def test_of_equals_the_available_come_first_then_the_idle_then_the_alphabet() -> None:
+def test_equal_scores_are_ordered_by_availability_load_and_name() -> None:
     matcher = CapabilityMatcher()
     for name, available, load in [
         ("dora", True, 0.0),
@@ -117,7 +117,7 @@ def test_of_equals_the_available_come_first_then_the_idle_then_the_alphabet() ->
     assert names(matcher.find(["sql"], available_only=True)) == ["carl", "dora", "busy", "star"]
 
 
-def test_equal_means_are_equal_whatever_they_are_made_of() -> None:
+def test_equal_means_compare_equal_despite_rounding() -> None:
     matcher = CapabilityMatcher()
     grades = (0.1, 0.2, 0.3)
     matcher.register("b", [skill(n, p) for n, p in zip("xyz", grades, strict=True)])
@@ -126,7 +126,7 @@ def test_equal_means_are_equal_whatever_they_are_made_of() -> None:
     assert (a.agent, a.score) == ("a", b.score)
 
 
-def test_the_best_is_available(matcher: CapabilityMatcher) -> None:
+def test_best_returns_an_available_agent(matcher: CapabilityMatcher) -> None:
     found = matcher.best(["code"], min_score=0)
     assert found is not None
     assert found.agent == "ada"
@@ -138,7 +138,7 @@ def test_the_best_is_available(matcher: CapabilityMatcher) -> None:
     assert matcher.best(["gardening"]) is None
 
 
-def test_a_status_is_changed_in_part(matcher: CapabilityMatcher) -> None:
+def test_set_status_changes_only_the_given_fields(matcher: CapabilityMatcher) -> None:
     matcher.set_status("ada", load=2)
     matcher.set_status("ada", available=False)
     matcher.set_status("ada")
@@ -146,7 +146,7 @@ def test_a_status_is_changed_in_part(matcher: CapabilityMatcher) -> None:
     assert (ada.available, ada.load) == (False, 2)
 
 
-def test_what_is_asked_at_matching_time_wins() -> None:
+def test_availability_and_load_callbacks_override_the_status() -> None:
     free, loads = {"ada": False, "eve": True}, {"ada": 0.0, "eve": 5.0}
     matcher = CapabilityMatcher(availability=free.__getitem__, load=loads.__getitem__)
     matcher.register("ada", [skill("sql")], available=True, load=7)
@@ -158,7 +158,7 @@ def test_what_is_asked_at_matching_time_wins() -> None:
     assert names(matcher.find(["sql"])) == ["ada", "eve"]
 
 
-def test_only_those_who_match_are_asked_for_their_status() -> None:
+def test_callbacks_are_called_only_for_matching_agents() -> None:
     asked: list[str] = []
 
     def available(agent: str) -> bool:
@@ -172,14 +172,14 @@ def test_only_those_who_match_are_asked_for_their_status() -> None:
     assert asked == ["ada"]
 
 
-def test_a_load_that_is_no_number_is_refused_when_it_is_asked_for() -> None:
+def test_a_callback_that_returns_no_number_is_refused() -> None:
     matcher = CapabilityMatcher(load=lambda agent: nan)
     matcher.register("ada", [skill("sql")])
     with pytest.raises(UserError, match="load of agent 'ada'"):
         matcher.find(["sql"])
 
 
-def test_nothing_required_is_met_by_everybody(matcher: CapabilityMatcher) -> None:
+def test_an_empty_requirement_matches_every_agent(matcher: CapabilityMatcher) -> None:
     matcher.set_status("ada", available=False)
     found = matcher.find([], min_score=1)
     assert [(match.agent, match.score) for match in found] == [
@@ -190,7 +190,7 @@ def test_nothing_required_is_met_by_everybody(matcher: CapabilityMatcher) -> Non
     assert (found[0].matched, found[0].missing, found[0].by) == ((), (), "name")
 
 
-def test_registering_again_replaces_everything(matcher: CapabilityMatcher) -> None:
+def test_registering_again_replaces_capabilities_and_status(matcher: CapabilityMatcher) -> None:
     matcher.set_status("ada", available=False, load=4)
     matcher.register("ada", [skill("cooking")])
     assert matcher.find(["python", "sql"], min_score=0.3) == []
@@ -199,14 +199,14 @@ def test_registering_again_replaces_everything(matcher: CapabilityMatcher) -> No
     assert matcher.capabilities_of("ada") == (skill("cooking"),)
 
 
-def test_who_is_unregistered_is_gone(matcher: CapabilityMatcher) -> None:
+def test_an_unregistered_agent_is_not_found(matcher: CapabilityMatcher) -> None:
     matcher.unregister("ada")
     assert matcher.agents == ("bob", "eve")
     assert matcher.find(["sql"], min_score=0.1) == []
     assert matcher.find(["data"], min_score=0.1) == []
 
 
-def test_a_list_of_tags_that_changes_later_does_no_harm() -> None:
+def test_later_changes_of_a_tag_list_have_no_effect() -> None:
     tags: Any = ["data"]
     matcher = CapabilityMatcher()
     matcher.register("ada", [Capability(name="sql", tags=tags)])
@@ -215,7 +215,7 @@ def test_a_list_of_tags_that_changes_later_does_no_harm() -> None:
     assert matcher.find(["data"], min_score=0) == []
 
 
-def test_an_agent_that_is_not_known_is_named_with_the_one_that_was_meant(
+def test_an_unknown_agent_is_refused_with_a_suggestion(
     matcher: CapabilityMatcher,
 ) -> None:
     matcher.register("charlie", [])
@@ -225,7 +225,7 @@ def test_an_agent_that_is_not_known_is_named_with_the_one_that_was_meant(
 
 
 @pytest.mark.parametrize("proficiency", [-0.1, 1.1, nan, inf, True, "0.5", None])
-def test_a_bad_proficiency_is_refused_and_nothing_changes(
+def test_an_invalid_proficiency_is_refused_and_nothing_changes(
     matcher: CapabilityMatcher, proficiency: Any
 ) -> None:
     with pytest.raises(UserError, match="Capability.proficiency must be a number from 0 to 1"):
@@ -242,7 +242,7 @@ def test_a_bad_proficiency_is_refused_and_nothing_changes(
         ({"name": "x", "tags": "ab"}, r"list of names, not 'ab' \(str\): write \['ab'\]"),
     ],
 )
-def test_what_is_no_capability_is_refused_where_it_is_written(
+def test_an_invalid_capability_is_refused_when_it_is_created(
     fields: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(UserError, match=problem):
@@ -250,14 +250,18 @@ def test_what_is_no_capability_is_refused_where_it_is_written(
 
 
 @pytest.mark.parametrize("capabilities", [["python"], "python"])
-def test_what_is_no_capability_is_refused(matcher: CapabilityMatcher, capabilities: Any) -> None:
+def test_an_invalid_capability_is_refused_when_it_is_registered(
+    matcher: CapabilityMatcher, capabilities: Any
+) -> None:
     with pytest.raises(UserError):
         matcher.register("ada", capabilities)
     assert names(matcher.find(["python"])) == ["ada"]
 
 
 @pytest.mark.parametrize("load", [nan, inf, -1, "much"])
-def test_a_bad_load_is_refused_and_nothing_changes(matcher: CapabilityMatcher, load: Any) -> None:
+def test_an_invalid_load_is_refused_and_nothing_changes(
+    matcher: CapabilityMatcher, load: Any
+) -> None:
     with pytest.raises(UserError, match="load"):
         matcher.register("ada", [], load=load)
     with pytest.raises(UserError, match="load"):
@@ -278,14 +282,14 @@ def test_a_bad_load_is_refused_and_nothing_changes(matcher: CapabilityMatcher, l
         {"exclude": "ada"},
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(
+def test_invalid_options_of_find_are_refused(
     matcher: CapabilityMatcher, options: dict[str, Any]
 ) -> None:
     with pytest.raises(UserError):
         matcher.find(["python"], **options)
 
 
-def test_one_text_in_place_of_several_names_is_refused_with_the_way_out(
+def test_a_string_in_place_of_a_list_is_refused_with_advice(
     matcher: CapabilityMatcher,
 ) -> None:
     with pytest.raises(UserError, match=r"write \['python'\]"):
@@ -298,7 +302,7 @@ def test_an_agent_needs_a_name(name: Any) -> None:
         CapabilityMatcher().register(name, [])
 
 
-def test_a_team_is_taken_as_it_is_without_those_who_take_no_work() -> None:
+def test_a_team_is_registered_without_its_system_agents() -> None:
     ada = Agent("ada", capabilities=(skill("sql", 0.9),))
     audit = Agent("audit", scope="system", capabilities=(skill("sql"),))
     loads = {"ada": 2.0}
@@ -308,12 +312,12 @@ def test_a_team_is_taken_as_it_is_without_those_who_take_no_work() -> None:
     assert (found.score, found.load) == (0.9, 2.0)
 
 
-def test_two_agents_of_one_name_are_refused() -> None:
+def test_two_agents_with_one_name_are_refused() -> None:
     with pytest.raises(UserError, match="two agents are called 'ada'"):
         CapabilityMatcher.of([Agent("ada"), Agent("ada")])
 
 
-def test_a_match_is_json(matcher: CapabilityMatcher) -> None:
+def test_a_match_is_converted_to_json(matcher: CapabilityMatcher) -> None:
     [match] = matcher.find(["python", "data", "chess"], limit=1)
     assert json.loads(dumps(to_json(match))) == {
         "agent": "ada",

@@ -30,7 +30,7 @@ BILLING = (
         "code\u2011review",
     ],
 )
-def test_case_width_and_separators_do_not_count(spelling: str) -> None:
+def test_names_ignore_case_width_and_separators(spelling: str) -> None:
     assert missing_capabilities([spelling], [Capability(name="code-review")]) == ()
 
 
@@ -38,11 +38,11 @@ def test_case_width_and_separators_do_not_count(spelling: str) -> None:
     ("one", "other"),
     [("codereview", "code-review"), ("c", "c++"), ("c#", "c++"), ("コード", "コド"), ("-", "_")],
 )
-def test_other_differences_count(one: str, other: str) -> None:
+def test_other_differences_of_names_are_kept(one: str, other: str) -> None:
     assert missing_capabilities([one], [Capability(name=other)]) == (one,)
 
 
-def test_what_is_missing_is_named_as_it_was_asked_for_in_order_and_once() -> None:
+def test_missing_requirements_are_listed_once_in_the_given_order() -> None:
     required = [" Visa ", "refunds", "発送", "visa", "MONEY"]
     assert missing_capabilities(required, BILLING) == ("Visa", "発送")
 
@@ -51,22 +51,22 @@ def test_chinese_and_japanese_names_are_found() -> None:
     assert missing_capabilities(["发票_处理", "ｺｰﾄﾞﾚﾋﾞｭｰ", "客服"], BILLING) == ()
 
 
-def test_a_tag_that_is_asked_for_is_met_by_a_tag_only() -> None:
+def test_a_required_tag_matches_only_a_tag() -> None:
     required = ["tag:money", "TAG：客服", "tag: refunds"]
     assert missing_capabilities(required, BILLING) == ("tag: refunds",)
 
 
-def test_proficiency_does_not_count() -> None:
+def test_missing_ignores_proficiency() -> None:
     assert missing_capabilities(["idle"], BILLING) == ()
 
 
-def test_nothing_required_is_nothing_missing() -> None:
+def test_no_requirement_means_nothing_missing() -> None:
     assert missing_capabilities([], []) == ()
     assert missing_capabilities(["x"], []) == ("x",)
 
 
 @each_case("bad", [[""], ["  "], ["tag:"], ["tag:  "], "refunds", [None], [3]])
-def test_what_is_no_name_is_refused(bad: object) -> None:
+def test_an_invalid_name_is_refused(bad: object) -> None:
     with pytest.raises(UserError):
         missing_capabilities(bad, BILLING)  # type: ignore[arg-type]  # what a caller without types does
 
@@ -79,7 +79,7 @@ def test_any_text_that_is_not_empty_is_a_name(name: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_folding_twice_changes_nothing_and_loses_no_name(text: str) -> None:
+def test_folding_is_idempotent_and_never_empty(text: str) -> None:
     once = folded(text)
     assert folded(once) == once
     assert bool(once) == bool(text.strip())

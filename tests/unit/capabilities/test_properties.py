@@ -79,7 +79,7 @@ def first_of(required: list[str]) -> list[str]:
 
 
 @given(REGISTRIES, REQUIRED, SHARES)
-def test_what_is_found_is_what_the_definition_says(
+def test_matches_equal_a_direct_implementation_of_the_definition(
     registry: Registry, required: list[str], min_score: float
 ) -> None:
     found = made_of(registry).find(required, min_score=min_score)
@@ -90,7 +90,7 @@ def test_what_is_found_is_what_the_definition_says(
 
 
 @given(REGISTRIES, REQUIRED, SHARES)
-def test_neither_the_order_of_registration_nor_of_the_names_counts(
+def test_the_order_of_registration_and_requirements_does_not_matter(
     registry: Registry, required: list[str], min_score: float
 ) -> None:
     shuffled = dict(reversed([(a, (c[::-1], v, w)) for a, (c, v, w) in registry.items()]))
@@ -101,7 +101,7 @@ def test_neither_the_order_of_registration_nor_of_the_names_counts(
 
 
 @given(REGISTRIES, REQUIRED, SHARES, st.sets(AGENTS), st.integers(1, 4))
-def test_leaving_out_and_limits_leave_the_rest_as_it_is(
+def test_exclusion_and_limit_leave_the_other_matches_unchanged(
     registry: Registry, required: list[str], min_score: float, excluded: set[str], limit: int
 ) -> None:
     matcher = made_of(registry)

@@ -59,7 +59,7 @@ def matcher(compass: Compass) -> CapabilityMatcher:
     return made
 
 
-def test_a_name_that_nobody_uses_is_found_by_meaning_and_marked(matcher: CapabilityMatcher) -> None:
+def test_an_unknown_requirement_is_matched_by_meaning(matcher: CapabilityMatcher) -> None:
     billing, clerk = matcher.find(["Money-Back"])
     assert (billing.agent, billing.by, billing.matched) == ("billing", "meaning", ("Money-Back",))
     [fit] = billing.fits
@@ -76,7 +76,7 @@ def test_the_nearer_of_name_and_description_counts(compass: Compass) -> None:
     assert billing.score == pytest.approx(np.cos(np.deg2rad(20)), abs=1e-5)
 
 
-def test_the_capability_that_counts_most_is_taken(compass: Compass) -> None:
+def test_the_capability_with_the_highest_score_is_used(compass: Compass) -> None:
     matcher = CapabilityMatcher(embedder=compass)
     near, far = Capability(name="refunds", proficiency=0.5), Capability(name="invoices")
     matcher.register("billing", [near, far])
@@ -85,7 +85,7 @@ def test_the_capability_that_counts_most_is_taken(compass: Compass) -> None:
 
 
 @pytest.mark.parametrize("known", ["refunds", "money"])
-def test_nothing_is_guessed_where_somebody_has_the_name_or_tag(
+def test_no_match_by_meaning_where_an_agent_has_the_name_or_tag(
     matcher: CapabilityMatcher, compass: Compass, known: str
 ) -> None:
     assert [match.agent for match in matcher.find([known])] == ["billing"]
@@ -93,14 +93,16 @@ def test_nothing_is_guessed_where_somebody_has_the_name_or_tag(
     assert compass.asked == []
 
 
-def test_a_tag_that_is_asked_for_is_not_guessed(
+def test_a_required_tag_is_not_matched_by_meaning(
     matcher: CapabilityMatcher, compass: Compass
 ) -> None:
     assert matcher.find(["tag:money back"]) == []
     assert compass.asked == []
 
 
-def test_what_is_too_far_is_missing(matcher: CapabilityMatcher, compass: Compass) -> None:
+def test_a_similarity_below_the_minimum_is_no_match(
+    matcher: CapabilityMatcher, compass: Compass
+) -> None:
     compass.degrees["aviation"] = 270
     assert matcher.find(["aviation"], min_score=0.01) == []
     strict = CapabilityMatcher(embedder=compass, min_similarity=0.95)
@@ -108,7 +110,9 @@ def test_what_is_too_far_is_missing(matcher: CapabilityMatcher, compass: Compass
     assert strict.find(["money back"], min_score=0.1) == []
 
 
-def test_one_name_may_be_known_and_another_guessed(matcher: CapabilityMatcher) -> None:
+def test_one_requirement_may_match_by_name_and_another_by_meaning(
+    matcher: CapabilityMatcher,
+) -> None:
     billing = matcher.best(["money", "refunds", "money back", "chess"])
     assert billing is not None
     assert [fit.by for fit in billing.fits] == ["tag", "name", "meaning"]
@@ -123,7 +127,7 @@ def test_a_text_is_embedded_once(matcher: CapabilityMatcher, compass: Compass) -
     assert sorted(compass.asked) == ["gardening", "invoices", "money back", "refunds", "welcome"]
 
 
-def test_who_is_gone_is_not_found_by_meaning_either(matcher: CapabilityMatcher) -> None:
+def test_an_unregistered_agent_is_not_matched_by_meaning(matcher: CapabilityMatcher) -> None:
     assert matcher.find(["money back"])
     matcher.unregister("billing")
     matcher.unregister("clerk")
@@ -132,7 +136,7 @@ def test_who_is_gone_is_not_found_by_meaning_either(matcher: CapabilityMatcher) 
     assert matcher.find(["money back"]) == []
 
 
-def test_many_questions_are_not_all_remembered(
+def test_the_cache_of_requirement_vectors_is_bounded(
     matcher: CapabilityMatcher, compass: Compass
 ) -> None:
     for number in range(300):
@@ -144,7 +148,7 @@ def test_many_questions_are_not_all_remembered(
     assert compass.asked == ["number 0"]
 
 
-async def test_vectors_are_computed_in_a_thread_beforehand(
+async def test_prepare_computes_vectors_in_a_thread(
     matcher: CapabilityMatcher, compass: Compass
 ) -> None:
     await matcher.prepare(["money back", "refunds"])
@@ -156,7 +160,7 @@ async def test_vectors_are_computed_in_a_thread_beforehand(
     assert compass.asked == asked
 
 
-async def test_there_is_nothing_to_prepare_for_names_that_are_known(
+async def test_prepare_computes_nothing_for_known_names(
     matcher: CapabilityMatcher, compass: Compass
 ) -> None:
     await matcher.prepare(["refunds", "tag:chess"])
@@ -164,7 +168,7 @@ async def test_there_is_nothing_to_prepare_for_names_that_are_known(
     assert compass.asked == []
 
 
-async def test_who_leaves_while_vectors_are_computed_is_not_found(compass: Compass) -> None:
+async def test_an_agent_unregistered_during_prepare_is_not_found(compass: Compass) -> None:
     class Leaving(Compass):
         def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
             if "billing" in desk.agents:
@@ -190,7 +194,7 @@ def test_similarity_is_never_more_than_one(compass: Compass) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 2, float("nan")])
-def test_a_similarity_that_makes_no_sense_is_refused(value: Any) -> None:
+def test_an_invalid_minimum_similarity_is_refused(value: Any) -> None:
     with pytest.raises(UserError, match="min_similarity"):
         CapabilityMatcher(min_similarity=value)
 
@@ -235,7 +239,7 @@ def found(match: Match | None) -> str | None:
         ("horoscope", None),
     ],
 )
-def test_the_local_embedder_tells_what_is_meant(
+def test_the_local_embedder_matches_by_meaning(
     team: CapabilityMatcher, required: str, agent: str | None
 ) -> None:
     assert found(team.best([required])) == agent

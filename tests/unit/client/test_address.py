@@ -26,7 +26,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://localhost/api/v1", "http://localhost"),
     ],
 )
-def test_an_address_is_taken_with_and_without_its_end(given: str, url: str) -> None:
+def test_an_address_may_have_a_trailing_path(given: str, url: str) -> None:
     assert server_address(given) == url
 
 
@@ -37,20 +37,20 @@ def test_an_address_is_taken_with_and_without_its_end(given: str, url: str) -> N
         "http://x:99999", "http://[::1", "http://u:secret@x", "http://exämple.com", "http://x\n",
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_without_telling_secrets(given: str) -> None:
+def test_an_invalid_address_is_refused_without_showing_secrets(given: str) -> None:
     with pytest.raises(ClientMisconfigured) as caught:
         server_address(given)
     assert "secret" not in str(caught.value)
 
 
-def test_the_environment_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_sets_the_server_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClientMisconfigured, match="EKIDEN_SERVER"):
         Client()
     monkeypatch.setenv("EKIDEN_SERVER", "http://127.0.0.1:9")
     assert Client().url == AsyncClient().url == "http://127.0.0.1:9"
 
 
-def test_the_key_comes_from_the_caller_the_environment_or_a_file(
+def test_the_key_is_read_from_argument_environment_or_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert api_key_of(None) is None
@@ -64,13 +64,13 @@ def test_the_key_comes_from_the_caller_the_environment_or_a_file(
 
 
 @pytest.mark.parametrize("key", ["two words", "schlüssel", "a\nb", "x" * 1001])
-def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str) -> None:
+def test_an_invalid_key_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ClientMisconfigured) as caught:
         api_key_of(key)
     assert key not in str(caught.value)
 
 
-def test_a_key_file_that_cannot_be_read_is_told(
+def test_an_unreadable_key_file_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("EKIDEN_API_KEY_FILE", str(tmp_path / "nothing"))
@@ -78,7 +78,7 @@ def test_a_key_file_that_cannot_be_read_is_told(
         api_key_of(None)
 
 
-def test_a_client_does_not_show_its_key() -> None:
+def test_the_repr_of_a_client_hides_its_key() -> None:
     client = Client("http://x", api_key="topsecret")
     assert "topsecret" not in repr(client) + repr(vars(client))
 
@@ -87,11 +87,11 @@ def test_a_client_does_not_show_its_key() -> None:
     ("text", "path"),
     [("a", "a"), ("s1:2", "s1:2"), ("a/b", "a%2Fb"), ("?x#", "%3Fx%23"), ("你", "%E4%BD%A0")],
 )
-def test_ids_are_one_part_of_a_path(text: str, path: str) -> None:
+def test_an_id_is_escaped_to_one_path_segment(text: str, path: str) -> None:
     assert part(text) == path
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "\ud800"])
-def test_what_would_lead_elsewhere_is_no_id(text: str) -> None:
+def test_an_id_that_changes_the_path_is_refused(text: str) -> None:
     with pytest.raises(ClientMisconfigured):
         part(text)

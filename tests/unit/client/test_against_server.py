@@ -53,7 +53,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-async def test_a_run_is_streamed_with_its_pieces(client: AsyncClient) -> None:
+async def test_a_run_is_streamed_with_its_deltas(client: AsyncClient) -> None:
     found = [each async for each in client.runs.stream("hello there", session_id="a")]
     assert found[0] == RunStarted(run_id="a:1", session_id="a")
     assert "".join(each.text for each in found if isinstance(each, ModelDelta)) == (
@@ -71,7 +71,7 @@ async def test_a_run_is_streamed_with_its_pieces(client: AsyncClient) -> None:
     assert [each.seq for each in again if isinstance(each, Event)] == events[3:]
 
 
-async def test_a_run_that_waits_goes_on_after_the_answer(client: AsyncClient) -> None:
+async def test_a_waiting_run_continues_after_the_answer(client: AsyncClient) -> None:
     run = await client.runs.run("refund please", session_id="b")
     assert run.status == "waiting"
     (item_id,) = run.questions
@@ -90,7 +90,7 @@ async def test_a_run_that_waits_goes_on_after_the_answer(client: AsyncClient) ->
     assert last.output == "1042 is paid back"
 
 
-async def test_a_run_can_be_started_waited_for_and_cancelled(client: AsyncClient) -> None:
+async def test_a_run_is_started_awaited_and_cancelled(client: AsyncClient) -> None:
     run = await client.runs.start("hi", session_id="c")
     assert (await client.runs.wait(run.run_id)).status == "done"
     assert (await client.runs.cancel(run.run_id)).status == "done"
@@ -100,7 +100,7 @@ async def test_a_run_can_be_started_waited_for_and_cancelled(client: AsyncClient
     assert await client.sessions.get("c") == before
 
 
-async def test_sessions_are_looked_after(client: AsyncClient) -> None:
+async def test_sessions_are_listed_forked_and_deleted(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="s", user_id="ann", title="about hi")
     details = await client.sessions.get("s")
     assert (details.agent, details.user_id, details.meta["title"]) == ("desk", "ann", "about hi")
@@ -121,7 +121,7 @@ async def test_sessions_are_looked_after(client: AsyncClient) -> None:
         await client.sessions.get("u")
 
 
-async def test_a_session_is_watched_run_after_run(client: AsyncClient) -> None:
+async def test_a_session_is_watched_across_runs(client: AsyncClient) -> None:
     await client.runs.run("one", session_id="w")
     async with client.runs.follow_session("w") as shown:
         first = await anext(shown)
@@ -132,7 +132,7 @@ async def test_a_session_is_watched_run_after_run(client: AsyncClient) -> None:
                 break
 
 
-async def test_handoffs_agents_routes_and_plans(client: AsyncClient) -> None:
+async def test_handoffs_agents_routes_and_plans_are_read(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="h")
     found = [each async for each in client.handoffs.list(session="h")]
     assert [(each.source, each.target) for each in found] == [("triage", "desk")]
@@ -156,7 +156,7 @@ async def test_handoffs_agents_routes_and_plans(client: AsyncClient) -> None:
     assert [each async for each in client.plans.tasks()] == []
 
 
-async def test_state_and_memory(client: AsyncClient) -> None:
+async def test_state_and_memory_are_read_and_written(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="v")
     version = (await client.state.update_session("v", {"a": 1})).version
     assert (await client.state.session("v")).variables["a"] == 1
@@ -175,7 +175,7 @@ async def test_state_and_memory(client: AsyncClient) -> None:
     assert (await client.memory.sync()).items == ()
 
 
-async def test_the_audit_traces_costs_and_settings(client: AsyncClient) -> None:
+async def test_audit_traces_costs_and_settings_are_read(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="x")
     records = [each async for each in client.audit.list(session="x", oldest_first=True)]
     assert records[0].source == "triage"
@@ -192,7 +192,7 @@ async def test_the_audit_traces_costs_and_settings(client: AsyncClient) -> None:
     assert "store" in [each.key async for each in client.settings.list()]
 
 
-async def test_messages_and_collaborations_are_looked_at(client: AsyncClient) -> None:
+async def test_messages_and_collaborations_are_read(client: AsyncClient) -> None:
     assert [each async for each in client.messages.list(agent="desk")] == []
     assert [each async for each in client.collaborations.list(agent="desk")] == []
     with pytest.raises(EkidenError):
@@ -201,7 +201,7 @@ async def test_messages_and_collaborations_are_looked_at(client: AsyncClient) ->
         await client.collaborations.get("nope")
 
 
-async def test_keys_are_made_used_and_revoked(client: AsyncClient, url: str) -> None:
+async def test_keys_are_created_used_and_revoked(client: AsyncClient, url: str) -> None:
     key = await client.keys.create("root", scopes=["admin"])
     assert key.key not in repr(key)
     with pytest.raises(Unauthenticated):
@@ -217,7 +217,7 @@ async def test_keys_are_made_used_and_revoked(client: AsyncClient, url: str) -> 
                 await anext(gone.events.subscribe())
 
 
-async def test_events_come_as_they_happen_and_are_gone_on_with(client: AsyncClient) -> None:
+async def test_events_arrive_live_and_a_subscription_can_be_resumed(client: AsyncClient) -> None:
     async with client.events.subscribe(sessions=["e"]) as live:
         begin = await anext(live)
         assert isinstance(begin, Position)
@@ -241,13 +241,13 @@ async def test_events_come_as_they_happen_and_are_gone_on_with(client: AsyncClie
     assert {each.type for each in inbox if isinstance(each, LiveEvent)} == {"inbox.new_item"}
 
 
-async def test_a_subscription_that_makes_no_sense_is_refused(client: AsyncClient) -> None:
+async def test_an_invalid_subscription_cursor_is_refused(client: AsyncClient) -> None:
     with pytest.raises(UserError, match="not the id of an event"):
         [each async for each in client.events.subscribe(after="nonsense")]
 
 
 @pytest.mark.parametrize("after", range(0, 12, 2))
-async def test_a_run_is_watched_on_when_the_line_is_cut(url: str, after: int) -> None:
+async def test_a_run_stream_resumes_after_a_lost_connection(url: str, after: int) -> None:
     async with Proxy(url) as proxy:
         through = f"http://127.0.0.1:{proxy.port}"
         async with AsyncClient(through, backoff_s=0.001) as client:
@@ -259,7 +259,9 @@ async def test_a_run_is_watched_on_when_the_line_is_cut(url: str, after: int) ->
     assert found[-1].run_id == "p:1"
 
 
-async def test_events_are_told_on_when_the_line_is_cut(url: str, client: AsyncClient) -> None:
+async def test_an_event_subscription_resumes_after_a_lost_connection(
+    url: str, client: AsyncClient
+) -> None:
     async with Proxy(url) as proxy:
         through = f"http://127.0.0.1:{proxy.port}"
         async with (
@@ -278,7 +280,7 @@ async def test_events_are_told_on_when_the_line_is_cut(url: str, client: AsyncCl
     assert numbers == list(range(1, run.events + 1))
 
 
-async def test_a_server_that_is_not_there_is_told() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with AsyncClient("http://127.0.0.1:1", retries=1, backoff_s=0) as client:
         with pytest.raises(ServerUnavailable, match="is unreachable"):
             await client.sessions.get("s")
@@ -286,7 +288,7 @@ async def test_a_server_that_is_not_there_is_told() -> None:
             await anext(client.events.subscribe())
 
 
-def test_the_plain_client_does_the_same(plain: Client) -> None:
+def test_the_sync_client_runs_and_streams(plain: Client) -> None:
     run = plain.runs.run("hello", session_id="a")
     assert run.output == "you said: hello"
     with plain.runs.stream("again", session_id="a") as shown:
@@ -302,7 +304,7 @@ def test_the_plain_client_does_the_same(plain: Client) -> None:
         plain.sessions.get("nope")
 
 
-def test_the_plain_client_reads_the_audit_and_settings(plain: Client) -> None:
+def test_the_sync_client_reads_audit_and_settings(plain: Client) -> None:
     plain.runs.run("hi", session_id="plain")
     records = list(plain.audit.list(session="plain", oldest_first=True))
     assert list(plain.audit.get(records[0].id)) == records[:1]
@@ -315,14 +317,14 @@ def test_the_plain_client_reads_the_audit_and_settings(plain: Client) -> None:
         plain.mirror.status()
 
 
-async def test_the_plain_client_works_beside_an_event_loop(plain: Client) -> None:
+async def test_the_sync_client_works_beside_an_event_loop(plain: Client) -> None:
     runs = await asyncio.gather(
         *(asyncio.to_thread(plain.runs.run, f"n {number}") for number in range(8))
     )
     assert {run.output for run in runs} == {f"you said: n {number}" for number in range(8)}
 
 
-async def test_variables_come_with_a_message_in_every_way_to_begin_a_run(
+async def test_variables_are_passed_in_every_way_to_start_a_run(
     client: AsyncClient,
 ) -> None:
     given = {"tier": "gold", "run:n": 1}

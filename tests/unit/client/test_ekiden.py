@@ -22,7 +22,7 @@ async def echo(ctx: CodeContext) -> str:
 DESK: Agent[Any] = Agent("desk", run=echo)
 
 
-async def test_a_store_is_a_path_an_address_or_an_object_that_stays_open(tmp_path: Path) -> None:
+async def test_a_store_may_be_a_path_an_address_or_an_open_object(tmp_path: Path) -> None:
     path = tmp_path / "店.db"
     async with Ekiden.open(path, team=DESK) as ek:
         assert (await ek.runs.run("hi", session_id="s")).output == "hi"
@@ -39,7 +39,7 @@ async def test_a_store_is_a_path_an_address_or_an_object_that_stays_open(tmp_pat
 @pytest.mark.parametrize(
     "options", [{"store": 5}, {"store": None}, {"workers": 0}, {"settings": {"model": "x"}}]
 )
-async def test_what_cannot_be_opened_is_refused(options: dict[str, Any], tmp_path: Path) -> None:
+async def test_invalid_open_options_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UserError):
         async with Ekiden.open(**{"store": str(tmp_path / "x.db"), **options}):
             raise AssertionError("it was opened")
@@ -49,13 +49,13 @@ async def test_what_cannot_be_opened_is_refused(options: dict[str, Any], tmp_pat
 @pytest.mark.parametrize(
     "options", [{"url": 5}, {"key": 5}, {"retries": -1}, {"timeout_s": 0}, {"url": "ftp://x"}]
 )
-async def test_what_is_no_server_is_refused(options: dict[str, Any]) -> None:
+async def test_invalid_connect_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ClientMisconfigured):
         async with Ekiden.connect(**{"url": "http://127.0.0.1:1", **options}):
             raise AssertionError("it was connected")
 
 
-async def test_methods_show_what_they_take_and_errors_come_when_they_are_awaited() -> None:
+async def test_methods_have_signatures_and_raise_when_awaited() -> None:
     async with Ekiden.open("memory:") as here, Ekiden.connect("http://127.0.0.1:1") as there:
         for ek in (here, there):
             assert "wait_s" in inspect.signature(ek.runs.get).parameters

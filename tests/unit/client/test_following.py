@@ -83,7 +83,7 @@ def numbers(found: list[Any]) -> list[int]:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize("breaks", [False, True])
-async def test_a_stream_that_is_cut_everywhere_has_no_gap_and_no_repeat(
+async def test_a_stream_cut_at_every_byte_has_no_gap_and_no_repeat(
     size: int, repeats: bool, breaks: bool
 ) -> None:
     if repeats and size == 1:
@@ -99,14 +99,14 @@ async def test_a_stream_that_is_cut_everywhere_has_no_gap_and_no_repeat(
     assert methods == ["POST", *["GET"] * (len(methods) - 1)]
 
 
-async def test_pieces_of_an_answer_come_in_between() -> None:
+async def test_deltas_are_delivered_between_events() -> None:
     server = Server(event(1), delta("4"), delta("2"), event(2), end(), size=9)
     async with client_of(server) as client:
         found = [each async for each in client.runs.stream("hi")]
     assert [each.text for each in found if isinstance(each, ModelDelta)] == ["4", "2"]
 
 
-async def test_a_run_is_begun_once_however_often_it_is_asked_for() -> None:
+async def test_a_retried_start_uses_one_idempotency_key() -> None:
     answers: list[Any] = [
         httpx2.ConnectError("refused"),
         httpx2.ReadError("cut before the answer"),
@@ -132,7 +132,7 @@ async def test_a_run_is_begun_once_however_often_it_is_asked_for() -> None:
     assert len(set(keys)) == 1
 
 
-async def test_a_server_that_stays_away_is_told() -> None:
+async def test_a_server_that_stays_unreachable_is_an_error() -> None:
     def script(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("refused")
 
@@ -141,7 +141,7 @@ async def test_a_server_that_stays_away_is_told() -> None:
             await anext(client.runs.stream("hi"))
 
 
-async def test_a_stream_that_never_comes_further_is_given_up() -> None:
+async def test_a_stream_without_progress_is_given_up() -> None:
     server = Server(event(1), event(2), size=0, breaks=False)
     async with client_of(server, retries=2) as client:
         with pytest.raises(ServerUnavailable, match="too early"):
@@ -149,7 +149,7 @@ async def test_a_stream_that_never_comes_further_is_given_up() -> None:
     assert [request.headers["Last-Event-ID"] for request in server.requests] == ["1"] * 3
 
 
-async def test_what_the_server_refuses_is_not_tried_again() -> None:
+async def test_a_refusal_of_the_server_is_not_retried() -> None:
     def script(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(409, json={"code": "session.busy", "detail": "taken"})
 
@@ -161,28 +161,28 @@ async def test_what_the_server_refuses_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     "chunk", [b"id: 1\ndata: {\n\n", b"id: 1\ndata: {}\n\n", b"event: end\ndata: 7\n\n"]
 )
-async def test_a_stream_that_cannot_be_read_is_told(chunk: bytes) -> None:
+async def test_a_malformed_stream_is_an_error(chunk: bytes) -> None:
     server = Server(chunk, size=9)
     async with client_of(server) as client:
         with pytest.raises(ServerProblem, match="cannot be read"):
             [each async for each in client.runs.stream("hi")]
 
 
-async def test_what_is_newer_than_this_client_is_passed_over() -> None:
+async def test_unknown_events_of_a_newer_server_are_skipped() -> None:
     server = Server(b"event: weather\ndata: 7\n\n", event(1), end(), size=9)
     async with client_of(server) as client:
         found = [each async for each in client.runs.stream("hi")]
     assert numbers(found) == [1]
 
 
-async def test_who_leaves_early_closes_the_connection() -> None:
+async def test_leaving_a_stream_early_closes_the_connection() -> None:
     server = Server(event(1), event(2), end(), size=9)
     async with client_of(server) as client, client.runs.stream("hi") as shown:
         assert isinstance(await anext(shown), RunStarted)
     assert len(server.requests) == 1
 
 
-def test_the_plain_client_reads_streams_too() -> None:
+def test_the_sync_client_reads_streams() -> None:
     server = Server(event(1), event(2), end(), size=1)
     transport = httpx2.MockTransport(server)
     with Client("http://server", backoff_s=0, transport=transport) as client:

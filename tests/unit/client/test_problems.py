@@ -33,7 +33,7 @@ ERRORS: list[EkidenError] = [
 
 
 @each_case("error", ERRORS, ids=lambda each: each.code)
-def test_an_error_comes_back_as_what_it_was(error: EkidenError) -> None:
+def test_an_error_is_restored_to_its_class(error: EkidenError) -> None:
     response = response_of(error)
     found = error_of(response.status_code, loads(bytes(response.body)))
     assert type(found) is type(error)
@@ -43,14 +43,14 @@ def test_an_error_comes_back_as_what_it_was(error: EkidenError) -> None:
         assert hasattr(found, name), name
 
 
-def test_what_is_told_beside_the_words_is_kept() -> None:
+def test_the_fields_of_an_error_are_restored() -> None:
     response = response_of(InboxItemClosed("i", status="answered", by="ann"))
     found = error_of(409, loads(bytes(response.body)))
     assert isinstance(found, InboxItemClosed)
     assert (found.status, found.by) == ("answered", "ann")
 
 
-def test_a_code_that_nobody_knows_is_kept() -> None:
+def test_an_unknown_error_code_is_kept() -> None:
     found = error_of(418, {"code": "tea.pot", "detail": "short and stout", "colour": "red"})
     assert isinstance(found, ServerProblem)
     assert (found.code, found.status, str(found)) == ("tea.pot", 418, "short and stout")
@@ -58,18 +58,18 @@ def test_a_code_that_nobody_knows_is_kept() -> None:
 
 
 @each_case("body", [None, "words", [], {}, {"code": 7}, {"detail": "Not Found"}])
-def test_an_answer_that_is_no_problem_is_one_all_the_same(body: object) -> None:
+def test_an_error_body_of_another_format_is_a_server_problem(body: object) -> None:
     found = error_of(404, body)
     assert isinstance(found, ServerProblem)
     assert found.status == 404
 
 
 @each_case("code", ["\x1b[2J", "a b", "A.b", "a\nerror[x]: y", "x" * 81, "", "größe", "a.b\n"])
-def test_a_code_that_is_none_of_ours_is_not_repeated(code: str) -> None:
+def test_a_malformed_error_code_is_replaced(code: str) -> None:
     found = error_of(400, {"code": code, "detail": "words"})
     assert isinstance(found, ServerProblem)
     assert found.code == "client.problem"
 
 
-def test_a_code_of_a_newer_server_is_kept() -> None:
+def test_an_error_code_of_a_newer_server_is_kept() -> None:
     assert error_of(400, {"code": "moon.far_2", "detail": "words"}).code == "moon.far_2"

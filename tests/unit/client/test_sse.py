@@ -35,18 +35,18 @@ def test_messages_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> No
     assert found == FOUND
 
 
-def test_half_a_message_is_none() -> None:
+def test_an_incomplete_message_is_not_delivered() -> None:
     reader = SseReader()
     assert list(reader.feed(b"id: 1\ndata: half")) == []
     assert list(reader.feed(b"\n")) == []
     assert list(reader.feed(b"\n")) == [SseMessage(event="message", data="half", id="1")]
 
 
-def test_what_is_not_utf_8_does_not_end_the_stream() -> None:
+def test_invalid_utf_8_does_not_end_the_stream() -> None:
     assert list(SseReader().feed(b"data: \xff\n\n")) == [SseMessage(event="message", data="\ufffd")]
 
 
-def test_a_message_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_MESSAGE", 100)
     reader = SseReader()
     with pytest.raises(ServerProblem, match="longer than"):

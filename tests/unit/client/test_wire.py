@@ -54,7 +54,7 @@ def problem(status: int, code: str, **headers: str) -> httpx2.Response:
 RUN = {"run_id": "s:1", "session_id": "s", "status": "done"}
 
 
-async def test_a_lost_connection_is_tried_again_with_the_same_key() -> None:
+async def test_a_lost_connection_is_retried_with_the_same_idempotency_key() -> None:
     script = Script(
         httpx2.ConnectError("refused"), httpx2.ReadError("cut"), httpx2.Response(202, json=RUN)
     )
@@ -65,7 +65,7 @@ async def test_a_lost_connection_is_tried_again_with_the_same_key() -> None:
     assert len(keys) == 1
 
 
-async def test_two_requests_have_two_keys() -> None:
+async def test_two_requests_have_two_idempotency_keys() -> None:
     script = Script(httpx2.Response(202, json=RUN), httpx2.Response(202, json=RUN))
     async with client_of(script) as client:
         await client.runs.start("hi")
@@ -73,7 +73,7 @@ async def test_two_requests_have_two_keys() -> None:
     assert len({request.headers["Idempotency-Key"] for request in script.requests}) == 2
 
 
-async def test_a_new_key_is_asked_for_once() -> None:
+async def test_creating_an_api_key_is_not_retried() -> None:
     script = Script(httpx2.ReadError("cut"))
     async with client_of(script) as client:
         with pytest.raises(ServerUnavailable):
@@ -81,7 +81,7 @@ async def test_a_new_key_is_asked_for_once() -> None:
     assert "Idempotency-Key" not in script.requests[0].headers
 
 
-async def test_it_gives_up_in_the_end() -> None:
+async def test_retries_are_limited() -> None:
     script = Script(*(httpx2.ConnectTimeout("") for _ in range(3)))
     async with client_of(script, retries=2) as client:
         with pytest.raises(ServerUnavailable, match="ConnectTimeout") as caught:
@@ -90,7 +90,7 @@ async def test_it_gives_up_in_the_end() -> None:
     assert not script.answers
 
 
-async def test_a_busy_server_is_asked_again_later() -> None:
+async def test_a_busy_server_is_retried_after_the_delay() -> None:
     script = Script(
         problem(429, "request.too_many", **{"Retry-After": "1"}),
         problem(503, "server.stopping"),
@@ -100,28 +100,28 @@ async def test_a_busy_server_is_asked_again_later() -> None:
         assert (await client.runs.get("s:1")).status == "done"
 
 
-async def test_a_server_that_wants_too_much_patience_is_not_waited_for() -> None:
+async def test_a_long_retry_after_is_not_waited_for() -> None:
     script = Script(problem(429, "request.too_many", **{"Retry-After": "3600"}))
     async with client_of(script) as client:
         with pytest.raises(TooManyRequests):
             await client.runs.get("s:1")
 
 
-async def test_it_is_told_when_a_busy_server_stays_busy() -> None:
+async def test_a_server_that_stays_busy_is_an_error() -> None:
     script = Script(*(problem(429, "request.too_many") for _ in range(2)))
     async with client_of(script, retries=1) as client:
         with pytest.raises(TooManyRequests):
             await client.runs.get("s:1")
 
 
-async def test_other_errors_are_not_tried_again() -> None:
+async def test_other_errors_are_not_retried() -> None:
     script = Script(problem(404, "session.not_found"))
     async with client_of(script) as client:
         with pytest.raises(SessionNotFound, match="words"):
             await client.sessions.get("s")
 
 
-async def test_a_request_that_is_still_under_way_is_waited_for() -> None:
+async def test_a_conflict_after_a_timeout_is_retried() -> None:
     script = Script(
         httpx2.ReadTimeout("slow"),
         problem(409, "request.idempotency"),
@@ -131,14 +131,14 @@ async def test_a_request_that_is_still_under_way_is_waited_for() -> None:
         assert (await client.runs.start("hi")).session_id == "s"
 
 
-async def test_a_key_that_others_used_is_an_error() -> None:
+async def test_a_used_idempotency_key_is_an_error() -> None:
     script = Script(problem(409, "request.idempotency"))
     async with client_of(script) as client:
         with pytest.raises(IdempotencyConflict):
             await client.runs.start("hi")
 
 
-async def test_what_was_removed_before_the_answer_was_lost_is_removed() -> None:
+async def test_a_not_found_after_a_lost_delete_counts_as_deleted() -> None:
     script = Script(httpx2.ReadError("cut"), problem(404, "session.not_found"))
     async with client_of(script) as client:
         await client.sessions.delete("s")
@@ -148,7 +148,7 @@ async def test_what_was_removed_before_the_answer_was_lost_is_removed() -> None:
             await client.sessions.delete("s")
 
 
-async def test_the_key_goes_to_the_server_and_not_along_redirects() -> None:
+async def test_the_api_key_is_not_sent_along_redirects() -> None:
     script = Script(httpx2.Response(307, headers={"Location": "http://elsewhere/"}))
     async with client_of(script, api_key="k-1") as client:
         with pytest.raises(ServerProblem, match="status 307"):
@@ -158,7 +158,7 @@ async def test_the_key_goes_to_the_server_and_not_along_redirects() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"\xff"])
-async def test_an_answer_of_something_else_is_told(body: bytes) -> None:
+async def test_an_unexpected_response_is_an_error(body: bytes) -> None:
     async with client_of(Script(httpx2.Response(200, content=body))) as client:
         with pytest.raises(ServerProblem, match="not JSON"):
             await client.runs.get("s:1")
@@ -167,7 +167,7 @@ async def test_an_answer_of_something_else_is_told(body: bytes) -> None:
             await client.runs.get("s:1")
 
 
-async def test_half_characters_are_refused_before_they_are_sent() -> None:
+async def test_a_lone_surrogate_is_refused_before_sending() -> None:
     script = Script()
     async with client_of(script) as client:
         with pytest.raises(RequestInvalid, match="a lone surrogate"):
@@ -193,7 +193,7 @@ async def test_lists_are_read_page_by_page() -> None:
     assert script.requests[1].url.params["cursor"] == "c1"
 
 
-async def test_lists_and_truth_are_written_as_http_does() -> None:
+async def test_lists_and_booleans_are_encoded_in_the_query() -> None:
     script = Script(ok(items=[], next_cursor=None), ok(items=[], next_cursor=None))
     async with client_of(script) as client:
         await client.traces.spans("s", kinds=["run", "agent"], children=False).page(limit=3)
@@ -202,7 +202,7 @@ async def test_lists_and_truth_are_written_as_http_does() -> None:
     assert (query["children"], query["limit"]) == ("false", "3")
 
 
-async def test_an_agent_that_uses_the_client_is_told_to_the_server(
+async def test_a_client_in_an_agent_sends_the_agent_header(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Script(*(httpx2.Response(202, json=RUN) for _ in range(3)))
@@ -216,7 +216,7 @@ async def test_an_agent_that_uses_the_client_is_told_to_the_server(
     assert told == [None, "1", "1"]
 
 
-async def test_who_lets_the_server_wait_waits_as_long() -> None:
+async def test_the_timeout_is_extended_by_the_requested_wait() -> None:
     asked: list[float] = []
 
     def script(request: httpx2.Request) -> httpx2.Response:
@@ -230,7 +230,7 @@ async def test_who_lets_the_server_wait_waits_as_long() -> None:
     assert asked == [2.0, 302.0]
 
 
-async def test_without_the_http_library_every_request_says_how_to_install_it(
+async def test_without_the_http_package_requests_say_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)

@@ -26,7 +26,7 @@ from tests.unit.collaboration.offices import Office, path
 ALL = ["bob", "cy", "dee"]
 
 
-async def test_everybody_who_is_called_is_asked_in_one_transaction(office: Office) -> None:
+async def test_a_call_asks_all_participants_in_one_transaction(office: Office) -> None:
     called = await office["ann"].call(["sql"], task="a report", participants=ALL)
     assert path(called) == ["discovery"]
     assert called.unanswered == ("bob", "cy", "dee")
@@ -40,7 +40,7 @@ async def test_everybody_who_is_called_is_asked_in_one_transaction(office: Offic
     assert len(await office.events()) == 1
 
 
-async def test_the_best_bid_comes_first_and_the_initiator_picks(office: Office) -> None:
+async def test_bids_are_ranked_and_the_initiator_awards(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL, requirements={"by": "noon"})
     await office["bob"].bid(called.id, 0.5)
     await office["dee"].bid(called.id, 0.9, offer={"price": 3})
@@ -60,7 +60,7 @@ async def test_the_best_bid_comes_first_and_the_initiator_picks(office: Office) 
     }
 
 
-async def test_all_are_told_who_got_it(office: Office) -> None:
+async def test_every_participant_is_notified_of_the_award(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     await office["bob"].bid(called.id, 0.5)
     await office["cy"].bid(called.id, 0.5)
@@ -73,7 +73,7 @@ async def test_all_are_told_who_got_it(office: Office) -> None:
         assert incoming.collaboration.partner == "cy"
 
 
-async def test_of_equal_bids_the_earlier_is_first(office: Office) -> None:
+async def test_the_earlier_of_equal_bids_ranks_first(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     for name in ("dee", "bob", "cy"):
         await office[name].bid(called.id, 0.5)
@@ -82,7 +82,7 @@ async def test_of_equal_bids_the_earlier_is_first(office: Office) -> None:
     assert [bid.agent for bid in found.ranked_bids] == ["dee", "bob", "cy"]
 
 
-async def test_collecting_ends_when_all_have_answered(office: Office) -> None:
+async def test_collecting_ends_when_all_participants_have_answered(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=["bob", "cy"], deadline_s=50)
     collecting = asyncio.ensure_future(office["ann"].collect(called.id))
     await office["bob"].bid(called.id, 1)
@@ -110,7 +110,7 @@ async def test_a_late_bid_is_stored_and_does_not_count(office: Office) -> None:
     assert (await office["ann"].award(called.id, "bob")).phase == "agreement"
 
 
-async def test_a_bid_after_the_award_does_not_fit(office: Office) -> None:
+async def test_a_bid_after_the_award_is_refused(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     await office["bob"].bid(called.id, 0.5)
     await office["ann"].award(called.id, "bob")
@@ -120,7 +120,7 @@ async def test_a_bid_after_the_award_does_not_fit(office: Office) -> None:
         await office["ann"].award(called.id, "bob")
 
 
-async def test_an_agent_bids_once_and_may_take_it_back(office: Office) -> None:
+async def test_an_agent_bids_once_and_may_withdraw(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     await office["bob"].bid(called.id, 0.5)
     with pytest.raises(AnsweredAlready):
@@ -134,7 +134,7 @@ async def test_an_agent_bids_once_and_may_take_it_back(office: Office) -> None:
         await office["ann"].award(called.id, "bob")
 
 
-async def test_only_those_called_bid_and_only_the_initiator_awards(office: Office) -> None:
+async def test_only_participants_bid_and_only_the_initiator_awards(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=["bob", "cy"])
     await office["bob"].bid(called.id, 0.5)
     for attempt in (
@@ -151,7 +151,7 @@ async def test_only_those_called_bid_and_only_the_initiator_awards(office: Offic
     assert (await office["ann"].get(called.id)).phase == "discovery"
 
 
-async def test_a_call_is_cancelled_by_its_initiator_only_and_all_are_told(office: Office) -> None:
+async def test_only_the_initiator_cancels_a_call_and_all_are_notified(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     with pytest.raises(NotAParticipant, match="sides"):
         await office["bob"].cancel(called.id)
@@ -160,7 +160,7 @@ async def test_a_call_is_cancelled_by_its_initiator_only_and_all_are_told(office
         assert [each.type for each in await office.mail(name)] == ["broadcast", "cancel"]
 
 
-async def test_one_may_negotiate_with_a_bidder(office: Office) -> None:
+async def test_the_initiator_may_negotiate_with_a_bidder(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     await office["bob"].bid(called.id, 0.5, offer={"price": 9})
     chosen = await office["ann"].select(called.id, "bob", deadline_s=20)
@@ -176,7 +176,7 @@ async def test_one_may_negotiate_with_a_bidder(office: Office) -> None:
         await office["cy"].cancel(called.id)
 
 
-async def test_the_deadline_of_a_negotiation_begins_with_it(office: Office) -> None:
+async def test_the_deadline_of_a_negotiation_starts_with_it(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL, deadline_s=10)
     await office["bob"].bid(called.id, 0.5)
     office.store.advance(100)
@@ -187,7 +187,7 @@ async def test_the_deadline_of_a_negotiation_begins_with_it(office: Office) -> N
     assert (await office["ann"].get(called.id)).phase == "expired"
 
 
-async def test_a_call_that_nobody_decides_expires_with_its_life(office: Office) -> None:
+async def test_a_call_without_an_award_expires(office: Office) -> None:
     called = await office["ann"].call(["sql"], participants=ALL, deadline_s=10)
     office.store.advance(3599)
     assert (await office["ann"].get(called.id)).phase == "discovery"
@@ -196,7 +196,7 @@ async def test_a_call_that_nobody_decides_expires_with_its_life(office: Office) 
     assert (await office.mail("dee"))[-1].type == "notify"
 
 
-async def test_bids_at_once_all_count() -> None:
+async def test_concurrent_bids_all_count() -> None:
     office = Office()
     names = [f"agent-{number}" for number in range(50)]
     called = await office["ann"].call(["sql"], participants=names)
@@ -206,20 +206,22 @@ async def test_bids_at_once_all_count() -> None:
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf"), True, "1", None])
-async def test_a_score_is_from_0_to_1(office: Office, score: float) -> None:
+async def test_a_score_outside_0_to_1_is_refused(office: Office, score: float) -> None:
     called = await office["ann"].call(["sql"], participants=ALL)
     with pytest.raises(UserError, match="score"):
         await office["bob"].bid(called.id, score)
 
 
 @pytest.mark.parametrize("participants", [[], ["bob", "bob"], ["ann"], ["ekiden"], [""]])
-async def test_a_call_needs_others_each_once(office: Office, participants: list[str]) -> None:
+async def test_invalid_participants_of_a_call_are_refused(
+    office: Office, participants: list[str]
+) -> None:
     with pytest.raises(UserError):
         await office["ann"].call(["sql"], participants=participants)
 
 
 @pytest.mark.parametrize("required", ["sql", [""], [5]])
-async def test_what_is_required_are_names(office: Office, required: Any) -> None:
+async def test_invalid_required_capabilities_are_refused(office: Office, required: Any) -> None:
     with pytest.raises(UserError):
         await office["ann"].call(required, participants=ALL)
 
@@ -231,7 +233,7 @@ async def test_too_many_participants_are_refused() -> None:
     assert await office.collaborations.list() == []
 
 
-async def test_a_full_mailbox_refuses_the_move_and_nothing_is_changed() -> None:
+async def test_a_full_mailbox_refuses_the_move_and_nothing_changes() -> None:
     office = Office(bus_settings=BusSettings(mailbox_bound=2))
     first = await office["ann"].propose("cy", 1)
     await office["ann"].propose("cy", 2)
@@ -250,7 +252,7 @@ def worker(name: str, *skills: str, proficiency: float = 0.8) -> Agent[Any]:
     )
 
 
-async def test_agents_bid_by_what_they_say_they_can(office: Office) -> None:
+async def test_the_default_bid_is_made_from_capabilities(office: Office) -> None:
     called = await office["ann"].call(["sql", "charts"], participants=ALL)
     best = await capability_bid(worker("bob", "sql", "charts"))(called)
     assert best is not None

@@ -36,7 +36,7 @@ async def test_an_agreement_is_executed_and_its_result_is_the_outcome() -> None:
     assert await office.store.list_documents(EXECUTIONS) == []
 
 
-async def test_both_sides_are_told_of_the_end() -> None:
+async def test_both_participants_are_notified_of_the_completion() -> None:
     office = Office(executor=Recorder())
     await office.agreed()
     await office.collaborations.resume()
@@ -47,7 +47,7 @@ async def test_both_sides_are_told_of_the_end() -> None:
         assert incoming.message.body["outcome"]["status"] == "completed"
 
 
-async def test_nothing_is_executed_twice() -> None:
+async def test_an_agreement_is_executed_once() -> None:
     executor = Recorder()
     office = Office(executor=executor)
     await office.agreed()
@@ -56,7 +56,7 @@ async def test_nothing_is_executed_twice() -> None:
     assert len(executor.seen) == 1
 
 
-async def test_what_is_not_agreed_is_not_executed() -> None:
+async def test_only_agreed_collaborations_are_executed() -> None:
     executor = Recorder()
     office = Office(executor=executor)
     offer = await office["ann"].propose("bob", "x")
@@ -88,7 +88,9 @@ def handoff(status: Any, error: HandoffFailure | None = None) -> HandoffResult:
         ("text", "completed", ""),
     ],
 )
-async def test_the_result_says_how_it_ended(result: Any, status: str, reason: str) -> None:
+async def test_the_outcome_has_the_status_of_the_result(
+    result: Any, status: str, reason: str
+) -> None:
     office = Office(executor=Recorder(result))
     await office.agreed()
     [done] = await office.collaborations.resume()
@@ -97,7 +99,7 @@ async def test_the_result_says_how_it_ended(result: Any, status: str, reason: st
     assert (done.outcome.status, done.outcome.reason) == (status, reason)
 
 
-async def test_what_is_not_over_yet_is_looked_at_again_until_it_is() -> None:
+async def test_an_unfinished_execution_is_polled_until_it_ends() -> None:
     executor = Recorder(handoff("transferring"))
     office = Office(executor=executor)
     agreed = await office.agreed()
@@ -115,7 +117,7 @@ async def test_what_is_not_over_yet_is_looked_at_again_until_it_is() -> None:
     assert await office.store.list_documents(EXECUTIONS) == []
 
 
-async def test_of_those_who_look_again_at_once_one_does() -> None:
+async def test_concurrent_polls_execute_once() -> None:
     executor = Recorder(handoff("initiated"))
     office = Office(executor=executor)
     await office.agreed()
@@ -127,7 +129,7 @@ async def test_of_those_who_look_again_at_once_one_does() -> None:
     assert len(executor.seen) == 2
 
 
-async def test_who_serves_for_ever_settles_what_was_not_over() -> None:
+async def test_run_forever_settles_an_unfinished_execution() -> None:
     executor = Recorder(handoff("transferring"))
     office = Office(executor=executor, clock=SYSTEM_CLOCK)
     agreed = await office.agreed()
@@ -169,7 +171,7 @@ async def test_a_result_that_is_not_json_is_stored_as_text(result: Any, stored: 
     assert done.outcome.result == stored
 
 
-async def test_an_error_that_cannot_be_shown_is_still_one() -> None:
+async def test_an_exception_without_a_text_is_recorded() -> None:
     office = Office(executor=Recorder(Unspeakable()))
     await office.agreed()
     [done] = await office.collaborations.resume()
@@ -177,7 +179,7 @@ async def test_an_error_that_cannot_be_shown_is_still_one() -> None:
     assert done.outcome.reason == "Unspeakable: (it cannot be shown)"
 
 
-async def test_of_a_huge_result_the_beginning_is_kept() -> None:
+async def test_a_huge_result_is_truncated() -> None:
     office = Office(executor=Recorder("x" * 1_000_000))
     await office.agreed()
     [done] = await office.collaborations.resume()
@@ -223,7 +225,7 @@ async def test_cancelling_stops_the_execution(name: str, stubborn: bool) -> None
     assert await office.collaborations.get(agreed.id) == done
 
 
-async def test_a_result_that_comes_after_a_cancel_is_put_on_record_and_changes_nothing() -> None:
+async def test_a_result_after_a_cancel_is_recorded_and_changes_nothing() -> None:
     office = Office()
 
     class Late:
@@ -239,7 +241,7 @@ async def test_a_result_that_comes_after_a_cancel_is_put_on_record_and_changes_n
     assert (late["move"], late["late"], late["phase"]) == ("complete", "completed", "cancelled")
 
 
-async def test_what_expires_while_it_is_executed_is_expired() -> None:
+async def test_a_collaboration_that_expires_during_execution_is_expired() -> None:
     office = Office()
 
     class Long:
@@ -254,7 +256,7 @@ async def test_what_expires_while_it_is_executed_is_expired() -> None:
     assert path(found) == ["discovery", "negotiation", "agreement", "execution", "expired"]
 
 
-async def test_what_a_dead_process_had_begun_is_done_by_another() -> None:
+async def test_an_execution_of_a_dead_process_is_taken_over() -> None:
     office = Office()
     slow, executor = Slow(), Recorder()
     first = Collaborations(office.bus, executor=slow, settings=SETTINGS)
@@ -272,7 +274,7 @@ async def test_what_a_dead_process_had_begun_is_done_by_another() -> None:
     assert (await office.collaborations.get(agreed.id)).outcome == done.outcome
 
 
-async def test_whoever_was_paused_and_comes_back_late_changes_nothing() -> None:
+async def test_a_process_that_resumes_after_a_takeover_changes_nothing() -> None:
     office = Office()
     executor = Recorder({"by": "second"})
     second = Collaborations(office.bus, executor=executor, settings=SETTINGS)
@@ -293,7 +295,7 @@ async def test_whoever_was_paused_and_comes_back_late_changes_nothing() -> None:
     assert [each.get("late") for each in completions] == [None, "completed"]
 
 
-async def test_whoever_lost_its_lease_cannot_complete_what_another_one_does() -> None:
+async def test_a_process_that_lost_its_lease_cannot_complete() -> None:
     office = Office()
     slow = Slow()
     second = Collaborations(office.bus, executor=slow, settings=SETTINGS)
@@ -317,7 +319,7 @@ async def test_whoever_lost_its_lease_cannot_complete_what_another_one_does() ->
     assert (found.outcome.result, found.attempts) == ("done", 2)
 
 
-async def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
+async def test_a_lease_is_renewed_during_the_execution() -> None:
     settings = CollaborationSettings(lease_s=0.15)
     slow, other = Slow(), Recorder()
     office = Office(executor=slow, settings=settings)
@@ -336,7 +338,7 @@ async def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
     assert (done.phase, done.attempts, other.seen) == ("completion", 1, [])
 
 
-async def test_who_is_stopped_lets_another_one_go_on_at_once() -> None:
+async def test_a_stopped_execution_is_taken_over_immediately() -> None:
     office = Office()
     slow, executor = Slow(), Recorder()
     first = Collaborations(office.bus, executor=slow, settings=SETTINGS)
@@ -351,7 +353,7 @@ async def test_who_is_stopped_lets_another_one_go_on_at_once() -> None:
     assert (done.phase, done.attempts) == ("completion", 2)
 
 
-async def test_a_store_that_is_away_leaves_the_work_for_later() -> None:
+async def test_a_store_outage_postpones_the_execution() -> None:
     executor = Recorder(StoreUnavailable("gone for a while"))
     office = Office(executor=executor)
     agreed = await office.agreed()
@@ -363,7 +365,7 @@ async def test_a_store_that_is_away_leaves_the_work_for_later() -> None:
     assert (done.phase, done.attempts) == ("completion", 2)
 
 
-async def test_what_never_comes_to_an_end_fails_after_some_attempts() -> None:
+async def test_an_execution_that_never_finishes_fails_after_some_attempts() -> None:
     executor = Recorder(StoreUnavailable("gone for ever"))
     office = Office(executor=executor, settings=CollaborationSettings(max_attempts=3))
     await office.agreed()
@@ -376,7 +378,7 @@ async def test_what_never_comes_to_an_end_fails_after_some_attempts() -> None:
     assert done.outcome.reason == "it was started 3 times and never finished"
 
 
-async def test_an_execution_without_its_collaboration_is_nothing() -> None:
+async def test_an_execution_without_its_collaboration_is_ignored() -> None:
     executor = Recorder()
     office = Office(executor=executor)
     for key, body in (("col_gone", {"owner": "", "until_us": 0}), ("col_odd", ["?"])):
@@ -387,7 +389,7 @@ async def test_an_execution_without_its_collaboration_is_nothing() -> None:
     assert executor.seen == []
 
 
-async def test_without_an_executor_agreements_wait_for_one(office: Office) -> None:
+async def test_without_an_executor_agreements_stay_pending(office: Office) -> None:
     agreed = await office.agreed()
     assert await office.collaborations.resume() == []
     assert (await office.collaborations.get(agreed.id)).phase == "agreement"
@@ -395,7 +397,7 @@ async def test_without_an_executor_agreements_wait_for_one(office: Office) -> No
     assert [each.id for each in await other.resume()] == [agreed.id]
 
 
-async def test_running_does_what_becomes_due_until_it_is_cancelled() -> None:
+async def test_run_handles_due_work_until_it_is_cancelled() -> None:
     executor = Recorder()
     office = Office(executor=executor, clock=SYSTEM_CLOCK)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -410,7 +412,7 @@ async def test_running_does_what_becomes_due_until_it_is_cancelled() -> None:
     assert len(executor.seen) == 1
 
 
-async def test_running_does_several_things_at_once_and_not_too_many() -> None:
+async def test_run_executes_concurrently_up_to_the_limit() -> None:
     slow = Slow()
     office = Office(executor=slow, settings=CollaborationSettings(concurrency=2))
     ids = [(await office.agreed()).id for _ in range(3)]
@@ -427,7 +429,7 @@ async def test_running_does_several_things_at_once_and_not_too_many() -> None:
     assert sorted(each.id for each in slow.seen) == sorted(ids)
 
 
-async def test_waiting_for_what_does_not_come_ends(office: Office) -> None:
+async def test_wait_for_times_out(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     with pytest.raises(TimeoutError):
         await office["ann"].wait_for(offer.id, timeout_s=0.01)
@@ -435,7 +437,7 @@ async def test_waiting_for_what_does_not_come_ends(office: Office) -> None:
     assert found.id == offer.id
 
 
-async def test_timers_expire_collaborations_without_anybody_who_looks(office: Office) -> None:
+async def test_timers_expire_collaborations_without_a_reader(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x", deadline_s=20)
     kept = await office["ann"].propose("bob", "y", deadline_s=50)
     assert await run_due(office.store) == 0
@@ -450,7 +452,7 @@ async def test_timers_expire_collaborations_without_anybody_who_looks(office: Of
     assert (await office.collaborations.get(offer.id)).phase == "expired"
 
 
-async def test_an_agreement_has_no_deadline_but_a_life(office: Office) -> None:
+async def test_an_agreement_expires_after_its_lifetime_not_its_deadline(office: Office) -> None:
     agreed = await office.agreed()
     office.store.advance(100)
     assert (await office.collaborations.get(agreed.id)).phase == "agreement"
@@ -461,7 +463,7 @@ async def test_an_agreement_has_no_deadline_but_a_life(office: Office) -> None:
         await office["ann"].cancel(agreed.id)
 
 
-async def test_cleaning_up_removes_old_closed_ones_and_touches_no_open_ones() -> None:
+async def test_cleanup_removes_old_closed_collaborations_only() -> None:
     office = Office(executor=Recorder())
     open_one = await office["ann"].call(["sql"], participants=["bob"])
     old = await office["ann"].propose("bob", "x")

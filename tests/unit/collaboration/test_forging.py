@@ -68,7 +68,7 @@ def changed(message: AgentMessage, **fields: Any) -> AgentMessage:
         {"signature": "0" * 64},
     ],
 )
-async def test_a_message_that_was_changed_is_refused_and_put_on_record(
+async def test_a_tampered_message_is_refused_and_recorded(
     office: Office, fields: dict[str, Any]
 ) -> None:
     collaboration_id, message = await said(office)
@@ -82,7 +82,7 @@ async def test_a_message_that_was_changed_is_refused_and_put_on_record(
     assert await office.collaborations.get(collaboration_id) == before
 
 
-async def test_a_message_is_not_let_in_twice(office: Office) -> None:
+async def test_a_replayed_message_is_refused(office: Office) -> None:
     collaboration_id, message = await said(office)
     before = await office.collaborations.get(collaboration_id)
     with pytest.raises(MessageReplayed):
@@ -94,7 +94,7 @@ async def test_a_message_is_not_let_in_twice(office: Office) -> None:
     assert await office.collaborations.get(collaboration_id) == before
 
 
-async def test_a_signed_message_does_not_come_back_from_the_dead(office: Office) -> None:
+async def test_a_replayed_opening_of_a_removed_collaboration_is_refused(office: Office) -> None:
     """Its collaboration was cleaned up, and somebody kept what began it."""
     collaboration_id, _ = await said(office)
     [opening] = await office.mail("bob")
@@ -107,7 +107,9 @@ async def test_a_signed_message_does_not_come_back_from_the_dead(office: Office)
     assert await office.collaborations.list() == []
 
 
-async def test_what_could_be_said_again_is_not_cleaned_up(office: Office) -> None:
+async def test_cleanup_keeps_collaborations_whose_messages_could_be_replayed(
+    office: Office,
+) -> None:
     collaboration_id, _ = await said(office)
     [opening] = await office.mail("bob")
     await office["ann"].cancel(collaboration_id)
@@ -116,7 +118,7 @@ async def test_what_could_be_said_again_is_not_cleaned_up(office: Office) -> Non
         await office.collaborations.submit(opening)
 
 
-async def test_a_message_with_another_stores_signature_is_worth_nothing(office: Office) -> None:
+async def test_a_message_signed_by_another_store_is_refused(office: Office) -> None:
     elsewhere = Office()
     await elsewhere["ann"].propose("bob", "x")
     [message] = await elsewhere.mail("bob")
@@ -124,7 +126,7 @@ async def test_a_message_with_another_stores_signature_is_worth_nothing(office: 
         await office.collaborations.submit(message)
 
 
-async def test_a_signed_message_can_be_carried_by_another_way(office: Office) -> None:
+async def test_a_signed_message_may_be_submitted_by_another_way(office: Office) -> None:
     """The gate is one: what a handle would let in, `submit` lets in."""
     offer = await office["ann"].propose("bob", "x")
     drafts = office.drafts("bob")
@@ -134,7 +136,7 @@ async def test_a_signed_message_can_be_carried_by_another_way(office: Office) ->
     assert found.accepted_by == ("bob",)
 
 
-async def test_a_message_is_too_old_after_its_time_to_live(office: Office) -> None:
+async def test_an_expired_message_is_refused(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x", deadline_s=50)
     body = {"version": 1, "digest": offer.terms.digest}
     message = await office.drafts("bob").answer(offer, "accept", body, answers=offer.messages[0].id)
@@ -145,7 +147,7 @@ async def test_a_message_is_too_old_after_its_time_to_live(office: Office) -> No
     assert await office.refusals() == ["collaboration.message_expired"]
 
 
-async def test_terms_that_are_superseded_while_an_acceptance_is_on_its_way_are_not_accepted(
+async def test_an_acceptance_of_superseded_terms_is_refused(
     office: Office,
 ) -> None:
     offer = await office["ann"].propose("bob", "x")
@@ -162,7 +164,7 @@ async def test_terms_that_are_superseded_while_an_acceptance_is_on_its_way_are_n
     assert (await office["ann"].get(offer.id)).agreed is None
 
 
-async def test_an_answer_names_the_message_that_it_answers(office: Office) -> None:
+async def test_an_answer_must_name_a_message_of_its_collaboration(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     body = {"version": 1, "digest": offer.terms.digest}
     other = await office["ann"].propose("bob", "y")
@@ -176,7 +178,7 @@ async def test_an_answer_names_the_message_that_it_answers(office: Office) -> No
         await office.collaborations.submit(cancel)
 
 
-async def test_an_agents_code_acts_in_its_own_name_only(office: Office) -> None:
+async def test_the_code_of_an_agent_acts_only_in_its_own_name(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     bob, ann = office["bob"], office["ann"]
     with acting_as("ann"):
@@ -197,7 +199,7 @@ async def test_an_agents_code_acts_in_its_own_name_only(office: Office) -> None:
     ]
 
 
-async def test_an_agent_that_was_not_told_cannot_receive(office: Office) -> None:
+async def test_only_the_addressee_of_a_message_can_receive_it(office: Office) -> None:
     _, message = await said(office)
     with pytest.raises(NotAParticipant):
         await office.collaborations.receive("eve", message)
@@ -213,7 +215,7 @@ async def test_an_agent_that_was_not_told_cannot_receive(office: Office) -> None
     assert called.phase == "discovery"
 
 
-async def test_what_was_answered_is_not_received_again(office: Office) -> None:
+async def test_an_answered_message_is_not_received_again(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     [message] = await office.mail("bob")
     assert not (await office.collaborations.receive("bob", message)).is_answered
@@ -224,7 +226,7 @@ async def test_what_was_answered_is_not_received_again(office: Office) -> None:
         await office.collaborations.receive("bob", message)
 
 
-async def test_a_message_that_came_late_is_not_received(office: Office) -> None:
+async def test_an_expired_message_is_not_received(office: Office) -> None:
     await office["ann"].propose("bob", "x", deadline_s=5)
     [message] = await office.mail("bob")
     office.store.advance(6)
@@ -232,7 +234,7 @@ async def test_a_message_that_came_late_is_not_received(office: Office) -> None:
         await office.collaborations.receive("bob", message)
 
 
-async def test_what_begins_a_collaboration_does_not_fit_one_that_there_is(office: Office) -> None:
+async def test_a_second_opening_of_an_existing_collaboration_is_refused(office: Office) -> None:
     first = await office["ann"].propose("bob", "x", key="k")
     other = await office.drafts("ann").opening(
         "request", terms="y", others=["bob"], context=None, deadline_s=5, key="k"
@@ -251,7 +253,7 @@ async def test_what_begins_a_collaboration_does_not_fit_one_that_there_is(office
         ({"expires_us": 5}, "deadline"),
     ],
 )
-async def test_an_opening_that_contradicts_itself_is_refused(
+async def test_a_contradictory_opening_is_refused(
     office: Office, body: dict[str, Any], problem: str
 ) -> None:
     draft = await office.drafts("ann").opening(
@@ -263,7 +265,7 @@ async def test_an_opening_that_contradicts_itself_is_refused(
         await office.collaborations.submit(signed)
 
 
-async def test_two_processes_make_one_key(office: Office) -> None:
+async def test_two_processes_share_one_signing_key(office: Office) -> None:
     other = Collaborations(office.bus, settings=CollaborationSettings())
     offer = await other.as_agent("ann").propose("bob", "x")
     key = await office.store.get_document(KEYS, KEY)
@@ -275,7 +277,7 @@ async def test_two_processes_make_one_key(office: Office) -> None:
     assert incoming.collaboration.id == offer.id
 
 
-async def test_who_makes_the_key_second_takes_the_first_ones(
+async def test_of_two_concurrent_key_creations_both_use_the_first(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await office["ann"].propose("bob", "x")
@@ -292,7 +294,7 @@ async def test_who_makes_the_key_second_takes_the_first_ones(
     assert (await other.receive("bob", message)).move == "propose"
 
 
-async def test_what_the_system_says_no_agent_says(office: Office) -> None:
+async def test_a_message_in_the_name_of_the_system_is_refused(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     draft = await office.drafts("ann").answer(offer, "cancel", {"reason": ""}, answers="msg_1")
     forged = await office.signed(draft, move="expire", type="notify", body={})
@@ -304,7 +306,7 @@ async def test_what_the_system_says_no_agent_says(office: Office) -> None:
     assert await office.collaborations.get(offer.id) == offer
 
 
-async def test_the_key_is_said_nowhere(office: Office) -> None:
+async def test_the_signing_key_appears_in_no_event_or_message(office: Office) -> None:
     await said(office)
     key = await office.store.get_document(KEYS, KEY)
     assert key is not None
@@ -314,7 +316,9 @@ async def test_the_key_is_said_nowhere(office: Office) -> None:
 
 
 @pytest.mark.parametrize("body", [None, {}, {"hmac_sha256": "xyz"}, {"hmac_sha256": "00"}, [1]])
-async def test_a_damaged_key_is_told_and_not_replaced(office: Office, body: Any) -> None:
+async def test_a_damaged_signing_key_is_an_error_and_not_replaced(
+    office: Office, body: Any
+) -> None:
     if body is None:
         body = {"hmac_sha256": None}
     write = DocumentWrite(collection=KEYS, key=KEY, body=body)

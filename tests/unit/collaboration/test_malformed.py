@@ -30,7 +30,7 @@ ODD: Any = (
 
 
 @pytest.mark.parametrize("payload", [None, 5, "x", [], {}, {"protocol": "other"}, {"protocol": []}])
-async def test_what_is_not_of_the_protocol_is_malformed(office: Office, payload: Any) -> None:
+async def test_a_message_outside_the_protocol_is_malformed(office: Office, payload: Any) -> None:
     message = AgentMessage(type="negotiate", from_agent="ann", to_agent="bob", payload=payload)
     with pytest.raises(MessageMalformed, match="protocol"):
         await office.collaborations.submit(message)
@@ -79,7 +79,7 @@ async def test_a_deeply_nested_message_is_refused(office: Office) -> None:
         (lambda m: m.payload["body"]["opening"].update(max_rounds=True), "max_rounds"),
     ],
 )
-async def test_each_fault_is_named(office: Office, change: Any, problem: str) -> None:
+async def test_each_malformed_field_is_named(office: Office, change: Any, problem: str) -> None:
     await office["ann"].propose("bob", "x")
     [message] = await office.mail("bob")
     change(message)
@@ -87,7 +87,7 @@ async def test_each_fault_is_named(office: Office, change: Any, problem: str) ->
         await office.collaborations.submit(message)
 
 
-async def test_a_move_is_said_as_its_own_type_of_message(office: Office) -> None:
+async def test_a_move_with_the_wrong_message_type_is_refused(office: Office) -> None:
     await office["ann"].propose("bob", "x")
     [message] = await office.mail("bob")
     with pytest.raises(MessageMalformed, match="type 'notify'"):
@@ -123,7 +123,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-async def test_whatever_is_changed_in_a_message_it_is_refused(data: st.DataObject) -> None:
+async def test_a_message_with_any_change_is_refused(data: st.DataObject) -> None:
     office = Office()
     made = await office["ann"].propose("bob", {"price": [1, 2]}, context={"a": {"b": 1}})
     [message] = await office.mail("bob")

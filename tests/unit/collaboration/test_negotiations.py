@@ -19,7 +19,7 @@ from ekiden.core.errors.collaboration import (
 from tests.unit.collaboration.offices import Office, path
 
 
-async def test_terms_that_both_accept_are_the_agreed_ones(office: Office) -> None:
+async def test_terms_that_both_accept_become_the_agreement(office: Office) -> None:
     offer = await office["ann"].propose("bob", {"price": 90})
     await office["bob"].counter(offer.id, {"price": 80}, reason="too dear")
     last = await office["ann"].counter(offer.id, {"price": 85})
@@ -34,7 +34,7 @@ async def test_terms_that_both_accept_are_the_agreed_ones(office: Office) -> Non
     assert done.agreed.by == ("bob", "ann")
 
 
-async def test_a_proposal_is_not_an_acceptance_of_it(office: Office) -> None:
+async def test_a_proposal_does_not_accept_its_own_terms(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     half = await office["bob"].accept(offer.id, 1)
     assert half.phase == "negotiation"
@@ -42,7 +42,7 @@ async def test_a_proposal_is_not_an_acceptance_of_it(office: Office) -> None:
     assert done.phase == "agreement"
 
 
-async def test_nobody_accepts_for_both(office: Office) -> None:
+async def test_one_participant_cannot_accept_for_both(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     await office["ann"].accept(offer.id, 1)
     with pytest.raises(AnsweredAlready):
@@ -50,7 +50,7 @@ async def test_nobody_accepts_for_both(office: Office) -> None:
     assert (await office["ann"].get(offer.id)).phase == "negotiation"
 
 
-async def test_terms_that_were_superseded_cannot_be_accepted(office: Office) -> None:
+async def test_superseded_terms_cannot_be_accepted(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     assert offer.terms is not None
     await office["bob"].counter(offer.id, "nine boxes")
@@ -61,7 +61,7 @@ async def test_terms_that_were_superseded_cannot_be_accepted(office: Office) -> 
         await office["ann"].accept(offer.id, None)
 
 
-async def test_an_acceptance_does_not_outlive_a_counter_proposal(office: Office) -> None:
+async def test_a_counter_proposal_revokes_acceptances(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     await office["ann"].accept(offer.id, 1)
     countered = await office["bob"].counter(offer.id, "nine boxes", answers=1)
@@ -70,7 +70,7 @@ async def test_an_acceptance_does_not_outlive_a_counter_proposal(office: Office)
     assert half.phase == "negotiation"
 
 
-async def test_of_an_acceptance_and_a_counter_at_once_one_counts(office: Office) -> None:
+async def test_of_a_concurrent_acceptance_and_counter_one_wins(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     await office["bob"].accept(offer.id, 1)
     results = await asyncio.gather(
@@ -84,7 +84,7 @@ async def test_of_an_acceptance_and_a_counter_at_once_one_counts(office: Office)
     assert len(found.messages) == 2 + 3 - sum(isinstance(each, Exception) for each in results)
 
 
-async def test_rounds_are_bounded(office: Office) -> None:
+async def test_rounds_are_limited(office: Office) -> None:
     offer = await office["ann"].propose("bob", 1, max_rounds=3)
     await office["bob"].counter(offer.id, 2)
     last = await office["ann"].counter(offer.id, 3)
@@ -101,7 +101,7 @@ async def test_the_default_is_five_rounds() -> None:
     assert CollaborationSettings().max_rounds == 5
 
 
-async def test_sides_take_turns(office: Office) -> None:
+async def test_participants_take_turns(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     with pytest.raises(NotYourTurn, match="the other side"):
         await office["ann"].counter(offer.id, "eleven boxes")
@@ -109,7 +109,7 @@ async def test_sides_take_turns(office: Office) -> None:
         await office["ann"].reject(offer.id)
 
 
-async def test_strangers_have_no_say(office: Office) -> None:
+async def test_agents_outside_the_collaboration_are_refused(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     eve = office["eve"]
     for attempt in (
@@ -129,7 +129,7 @@ async def test_strangers_have_no_say(office: Office) -> None:
 
 
 @pytest.mark.parametrize("name", ["ann", "bob"])
-async def test_either_side_cancels(office: Office, name: str) -> None:
+async def test_either_participant_can_cancel(office: Office, name: str) -> None:
     offer = await office["ann"].propose("bob", "ten boxes")
     done = await office[name].cancel(offer.id, reason="changed my mind")
     assert path(done) == ["discovery", "negotiation", "cancelled"]
@@ -178,7 +178,7 @@ async def test_a_negotiation_expires_at_its_deadline(office: Office) -> None:
         assert (incoming.move, incoming.message.by) == ("expire", "ekiden")
 
 
-async def test_whoever_looks_finds_it_expired(office: Office) -> None:
+async def test_an_expired_negotiation_is_shown_as_expired_before_its_timer(office: Office) -> None:
     offer = await office["ann"].propose("bob", "ten boxes", deadline_s=20)
     office.store.advance(21)
     [listed] = await office["bob"].list()
@@ -187,26 +187,26 @@ async def test_whoever_looks_finds_it_expired(office: Office) -> None:
 
 
 @pytest.mark.parametrize("terms", [None, {1, 2}, float("nan"), object()])
-async def test_terms_are_json_and_say_something(office: Office, terms: object) -> None:
+async def test_terms_that_are_empty_or_not_json_are_refused(office: Office, terms: object) -> None:
     with pytest.raises(UserError):
         await office["ann"].propose("bob", terms)
     assert await office.events() == []
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 1001, 2.5, "3"])
-async def test_a_number_of_rounds_must_be_one(office: Office, rounds: int) -> None:
+async def test_an_invalid_number_of_rounds_is_refused(office: Office, rounds: int) -> None:
     with pytest.raises(UserError):
         await office["ann"].propose("bob", "x", max_rounds=rounds)
 
 
 @pytest.mark.parametrize("reason", ["x" * 2001, None, 5])
-async def test_a_reason_is_a_short_text(office: Office, reason: str) -> None:
+async def test_an_invalid_reason_is_refused(office: Office, reason: str) -> None:
     offer = await office["ann"].propose("bob", "x")
     with pytest.raises(UserError):
         await office["bob"].reject(offer.id, reason=reason)
 
 
-async def test_terms_are_kept_as_they_were_said(office: Office) -> None:
+async def test_terms_are_stored_unchanged(office: Office) -> None:
     terms = {"名前": "箱を数える 📦", "half": "\ud83d", "n": [1, 1.5, None, True], "": ""}
     offer = await office["ann"].propose("bob", terms)
     terms["n"] = "changed afterwards"
@@ -229,6 +229,6 @@ async def test_terms_are_kept_as_they_were_said(office: Office) -> None:
         {"max_participants": True},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(given: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(UserError, match=next(iter(given))):
         CollaborationSettings(**given)

@@ -82,7 +82,7 @@ class Races:
         return {which: (one[which], other[which]) for which in one}
 
 
-async def test_of_two_moves_by_two_processes_one_counts(
+async def test_of_two_moves_by_two_processes_one_wins(
     tmp_path: Path, collaborations: Collaborations, store: SqliteStore
 ) -> None:
     ann, bob, cy = map(collaborations.as_agent, ("ann", "bob", "cy"))
@@ -124,7 +124,7 @@ async def test_of_two_moves_by_two_processes_one_counts(
 
 
 @pytest.mark.parametrize(("moment", "is_agreed"), [("before:1", False), ("after:1", True)])
-async def test_a_move_is_whole_or_not_at_all(
+async def test_a_move_interrupted_by_a_kill_is_stored_completely_or_not_at_all(
     tmp_path: Path, collaborations: Collaborations, store: SqliteStore, moment: str, is_agreed: bool
 ) -> None:
     """The process is killed just before, or just after, the acknowledgement is stored."""
@@ -157,7 +157,7 @@ async def test_a_move_is_whole_or_not_at_all(
         pytest.param("never", "before:2", marks=pytest.mark.slow),
     ],
 )
-async def test_what_a_killed_process_had_begun_is_finished_once(
+async def test_an_execution_of_a_killed_process_is_finished_once(
     tmp_path: Path, collaborations: Collaborations, store: SqliteStore, executor: str, moment: str
 ) -> None:
     asked = await collaborations.as_agent("ann").request_handoff("bob", "x")

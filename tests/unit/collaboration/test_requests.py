@@ -16,7 +16,7 @@ from ekiden.core.errors.collaboration import (
 from tests.unit.collaboration.offices import Office, path
 
 
-async def test_a_request_that_is_acknowledged_is_agreed(office: Office) -> None:
+async def test_an_acknowledged_request_is_agreed(office: Office) -> None:
     asked = await office["ann"].request_handoff(
         "bob", "count the boxes", {"by": "noon"}, context={"session_id": "s1"}
     )
@@ -44,7 +44,7 @@ async def test_the_target_finds_the_request_in_its_mailbox(office: Office) -> No
     assert (answer.type, answer.correlation_id) == ("acknowledge", message.id)
 
 
-async def test_a_rejected_request_is_over_and_says_why(office: Office) -> None:
+async def test_a_rejected_request_is_closed_with_its_reason(office: Office) -> None:
     asked = await office["ann"].request_handoff("bob", "count the boxes")
     done = await office["bob"].reject(asked.id, reason="no time")
     assert path(done) == ["discovery", "negotiation", "cancelled"]
@@ -59,7 +59,7 @@ async def test_a_rejected_request_is_over_and_says_why(office: Office) -> None:
     assert done.agreed is None
 
 
-async def test_a_counter_proposal_leads_back_to_negotiation(office: Office) -> None:
+async def test_a_counter_proposal_to_a_request_starts_a_negotiation(office: Office) -> None:
     asked = await office["ann"].request_handoff("bob", "count the boxes")
     open_again = await office["bob"].reject(asked.id, reason="too many", counter={"boxes": 10})
     assert open_again.phase == "negotiation"
@@ -74,7 +74,7 @@ async def test_a_counter_proposal_leads_back_to_negotiation(office: Office) -> N
     assert done.agreed.terms.body == {"boxes": 10}
 
 
-async def test_what_was_countered_cannot_be_acknowledged_any_more(office: Office) -> None:
+async def test_a_countered_request_cannot_be_acknowledged(office: Office) -> None:
     asked = await office["ann"].request_handoff("bob", "count the boxes")
     await office["bob"].counter(asked.id, "fewer boxes")
     with pytest.raises(TermsSuperseded, match="version 2"):
@@ -94,7 +94,7 @@ async def test_only_the_target_acknowledges(office: Office) -> None:
         await office["bob"].acknowledge(proposed.id)
 
 
-async def test_a_request_is_not_answered_by_who_made_it(office: Office) -> None:
+async def test_a_request_is_not_answered_by_its_initiator(office: Office) -> None:
     asked = await office["ann"].request_handoff("bob", "count the boxes")
     with pytest.raises(NotYourTurn):
         await office["ann"].reject(asked.id)
@@ -104,7 +104,9 @@ async def test_a_request_is_not_answered_by_who_made_it(office: Office) -> None:
         await office["ann"].accept(asked.id, 1)
 
 
-async def test_an_answer_in_another_phase_names_those_where_it_would_fit(office: Office) -> None:
+async def test_an_answer_in_the_wrong_phase_is_refused_with_the_right_phases(
+    office: Office,
+) -> None:
     done = await office.agreed()
     with pytest.raises(ProtocolError, match="in phase 'agreement'.*would fit in negotiation") as e:
         await office["bob"].acknowledge(done.id)
@@ -134,7 +136,7 @@ async def test_an_answer_in_another_phase_names_those_where_it_would_fit(office:
         ("bob", 5),
     ],
 )
-async def test_a_request_that_cannot_be_meant_is_refused(
+async def test_an_invalid_handoff_request_is_refused(
     office: Office, target: str, task: str
 ) -> None:
     with pytest.raises(UserError):
@@ -143,26 +145,28 @@ async def test_a_request_that_cannot_be_meant_is_refused(
 
 
 @pytest.mark.parametrize("given", [{"context": {1, 2}}, {"context": [1]}, {"deadline_s": 0}])
-async def test_what_goes_along_must_make_sense(office: Office, given: dict[str, object]) -> None:
+async def test_invalid_options_of_a_request_are_refused(
+    office: Office, given: dict[str, object]
+) -> None:
     with pytest.raises(UserError):
         await office["ann"].request_handoff("bob", "x", **given)
 
 
 @pytest.mark.parametrize("name", ["", "ekiden", None, "x\x00", "a#b"])
-def test_nobody_acts_under_a_name_that_cannot_be_one(office: Office, name: str) -> None:
+def test_an_invalid_agent_name_is_refused(office: Office, name: str) -> None:
     with pytest.raises(UserError):
         office.collaborations.as_agent(name)
 
 
 @pytest.mark.parametrize("wrong", ["nope", "", "x" * 1000, "\ud800", "a/b", None, 7])
-async def test_an_unknown_collaboration_is_told_as_such(office: Office, wrong: str) -> None:
+async def test_an_unknown_collaboration_is_refused(office: Office, wrong: str) -> None:
     with pytest.raises(CollaborationNotFound):
         await office["ann"].accept(wrong, 1)
     with pytest.raises(CollaborationNotFound):
         await office.collaborations.get(wrong)
 
 
-async def test_what_is_said_again_with_the_same_key_is_said_once(office: Office) -> None:
+async def test_a_repeated_call_with_one_idempotency_key_sends_once(office: Office) -> None:
     first = await office["ann"].request_handoff("bob", "count", key="call-1")
     again = await office["ann"].request_handoff("bob", "count", key="call-1")
     assert again == first
@@ -174,14 +178,14 @@ async def test_what_is_said_again_with_the_same_key_is_said_once(office: Office)
     assert await office.refusals() == []
 
 
-async def test_a_key_is_one_of_its_collaboration(office: Office) -> None:
+async def test_an_idempotency_key_belongs_to_its_collaboration(office: Office) -> None:
     for number in range(2):
         asked = await office["ann"].request_handoff("bob", "count", key=f"call-{number}")
         await office["bob"].acknowledge(asked.id, key="yes")
     assert len(await office.mail("ann")) == 2
 
 
-async def test_every_move_is_an_event_of_no_session(office: Office) -> None:
+async def test_every_move_is_an_event_without_a_session(office: Office) -> None:
     done = await office.agreed()
     request, yes = await office.events()
     assert (request.session_id, request.type, request.agent) == ("", "message", "ann")

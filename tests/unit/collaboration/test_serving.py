@@ -23,7 +23,7 @@ def worker(name: str, proficiency: float) -> Agent[Any]:
     return Agent(name, capabilities=skills)
 
 
-async def test_agents_answer_a_call_by_themselves_and_the_best_gets_it() -> None:
+async def test_serving_agents_bid_and_the_best_bid_gets_the_award() -> None:
     office = Office(executor=Recorder(), clock=SYSTEM_CLOCK)
     handler = office.collaborations.handler
     told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -87,7 +87,7 @@ async def test_a_negotiation_over_the_bus_ends_in_an_agreement() -> None:
         assert (done.agreed.terms.body, done.agreed.by) == (90, ("bob", "ann"))
 
 
-async def test_an_agent_may_bid_by_a_function_of_its_own() -> None:
+async def test_an_agent_may_bid_with_a_custom_function() -> None:
     office = Office(clock=SYSTEM_CLOCK)
 
     async def bid(call: Collaboration) -> Offer | None:
@@ -100,13 +100,13 @@ async def test_an_agent_may_bid_by_a_function_of_its_own() -> None:
     assert [each.offer for each in found.ranked_bids] == [{"for": "report"}]
 
 
-async def test_nobody_known_means_nobody_called() -> None:
+async def test_a_call_without_participants_and_matcher_is_refused() -> None:
     office = Office()
     with pytest.raises(UserError, match="name the `participants`"):
         await office["ann"].call(["sql"])
 
 
-async def test_other_messages_go_elsewhere(office: Office) -> None:
+async def test_messages_of_other_kinds_are_passed_on(office: Office) -> None:
     message = AgentMessage(type="query", from_agent="ann", to_agent="bob", payload={"x": 1})
 
     async def otherwise(message: AgentMessage) -> Any:
@@ -118,7 +118,7 @@ async def test_other_messages_go_elsewhere(office: Office) -> None:
         await office.collaborations.handler("bob")(message)
 
 
-async def test_a_forged_message_is_dropped_and_put_on_record(office: Office) -> None:
+async def test_a_forged_message_is_dropped_and_recorded(office: Office) -> None:
     heard: list[Incoming] = []
 
     async def respond(incoming: Incoming) -> None:
@@ -133,7 +133,7 @@ async def test_a_forged_message_is_dropped_and_put_on_record(office: Office) -> 
     assert [each.collaboration.id for each in heard] == [offer.id]
 
 
-async def test_a_message_that_is_delivered_again_is_answered_once(office: Office) -> None:
+async def test_a_redelivered_message_is_answered_once(office: Office) -> None:
     async def respond(incoming: Incoming) -> None:
         await incoming.party.accept(incoming.collaboration.id, 1)
 
@@ -148,7 +148,7 @@ async def test_a_message_that_is_delivered_again_is_answered_once(office: Office
     assert await office.refusals() == [MessageReplayed.code]
 
 
-async def test_an_answer_that_comes_too_late_is_dropped(office: Office) -> None:
+async def test_a_late_answer_is_dropped(office: Office) -> None:
     async def respond(incoming: Incoming) -> None:
         await office["ann"].cancel(incoming.collaboration.id)
         await incoming.party.accept(incoming.collaboration.id, 1)
@@ -159,7 +159,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(office: Office) -> None:
     assert (await office["bob"].get(offer.id)).phase == "cancelled"
 
 
-async def test_what_a_responder_raises_is_for_the_bus_to_see(office: Office) -> None:
+async def test_an_exception_of_a_responder_reaches_the_bus(office: Office) -> None:
     async def respond(incoming: Incoming) -> None:
         raise ValueError("out of paper")
 
@@ -169,7 +169,7 @@ async def test_what_a_responder_raises_is_for_the_bus_to_see(office: Office) -> 
         await office.collaborations.handler("bob", respond)(message)
 
 
-async def test_a_message_about_what_is_gone_is_dropped(office: Office) -> None:
+async def test_a_message_about_a_removed_collaboration_is_dropped(office: Office) -> None:
     offer = await office["ann"].propose("bob", "x")
     await office["ann"].cancel(offer.id)
     messages = await office.mail("bob")
@@ -180,7 +180,7 @@ async def test_a_message_about_what_is_gone_is_dropped(office: Office) -> None:
         assert await handle(message) is None
 
 
-async def test_who_listens_without_answering_needs_no_function(office: Office) -> None:
+async def test_a_handler_without_a_responder_drops_the_message(office: Office) -> None:
     await office["ann"].propose("bob", "x")
     [message] = await office.mail("bob")
     assert await office.collaborations.handler("bob")(message) is None

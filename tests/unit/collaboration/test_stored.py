@@ -93,7 +93,7 @@ def document(body: Any) -> Document:
     return Document(collection=COLLABORATIONS, key="col_1", body=body, version=7, updated_at_us=5)
 
 
-def test_the_first_format_is_read_and_written_as_it_was() -> None:
+def test_a_record_of_format_1_is_read_and_written_unchanged() -> None:
     found = read_record(document(FORMAT_1))
     assert found.version == 7
     assert found.due_us == 90_000_000
@@ -106,12 +106,12 @@ def test_a_newer_format_is_refused_with_advice() -> None:
 
 
 @each_case("body", [None, [], "x", {}, {"format": "1"}, {"format": 1}, {**FORMAT_1, "phases": [1]}])
-def test_a_damaged_record_is_told_as_such(body: Any) -> None:
+def test_a_damaged_record_is_an_error(body: Any) -> None:
     with pytest.raises(CollaborationUnreadable, match="col_1.*damaged"):
         read_record(document(body))
 
 
-async def test_a_damaged_record_stops_nobody_else() -> None:
+async def test_a_damaged_record_does_not_block_other_collaborations() -> None:
     office = Office(executor=Recorder())
     agreed = await office.agreed()
     await office.store.write_documents(
@@ -144,7 +144,7 @@ async def test_lists_are_read_in_pages(office: Office) -> None:
         await office.collaborations.list(limit=0)
 
 
-async def test_a_long_list_is_whole(office: Office) -> None:
+async def test_more_collaborations_than_one_page_are_processed(office: Office) -> None:
     for number in range(130):
         await office["ann"].propose("bob" if number % 2 else "cy", number)
     assert len(await office.collaborations.list(agent="cy", limit=200)) == 65
@@ -156,7 +156,7 @@ async def test_a_long_list_is_whole(office: Office) -> None:
     assert await office.collaborations.cleanup() == 130
 
 
-async def test_whoever_never_gets_a_turn_is_told(
+async def test_a_move_that_never_wins_the_race_fails_as_busy(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer = await office["ann"].propose("bob", "x")
@@ -170,7 +170,7 @@ async def test_whoever_never_gets_a_turn_is_told(
         await office["bob"].accept(offer.id, 1)
 
 
-async def test_the_record_is_json_that_people_can_read(office: Office) -> None:
+async def test_the_json_of_a_collaboration_is_readable(office: Office) -> None:
     shown = (await office.agreed()).to_json()
     assert shown["phase"] == "agreement"
     assert shown["agreed"]["by"] == ["ann", "bob"]

@@ -26,7 +26,7 @@ def test_a_name_of_the_sdk_is_one_object_in_each_of_its_modules() -> None:
                 assert getattr(module, shared) is getattr(above, shared), (path, shared)
 
 
-async def test_a_program_written_for_the_other_sdk_runs() -> None:
+async def test_a_program_written_for_the_openai_sdk_runs() -> None:
     billing: agents.Agent[Any] = agents.Agent(name="Billing", handoff_description="Invoices.")
     triage: agents.Agent[Any] = agents.Agent(name="Triage", handoffs=[agents.handoff(billing)])
     transfer = {
@@ -56,7 +56,7 @@ class Sink:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-async def test_the_text_of_an_error_is_recorded_only_if_wanted(recorded: bool) -> None:
+async def test_the_text_of_an_error_is_recorded_only_on_request(recorded: bool) -> None:
     def broken(data: Any) -> Any:
         raise ValueError("a secret")
 
@@ -70,7 +70,7 @@ async def test_the_text_of_an_error_is_recorded_only_if_wanted(recorded: bool) -
     assert ("a secret" in str([event.to_json() for event in sink.events])) is recorded
 
 
-async def test_guardrails_of_tools_are_at_home_too() -> None:
+async def test_tool_guardrails_of_the_sdk_run() -> None:
     @agents.tool_input_guardrail
     def no_passwords(
         data: agents.ToolInputGuardrailData,

@@ -199,7 +199,7 @@ async def test_a_thread_passes_its_options_to_the_command(stand_in: StandIn) -> 
         ('{"type": "item.completed", "item": "' + "y" * 70_000 + '"}', {}, "above the limit"),
     ],
 )
-async def test_a_turn_that_fails_says_why(
+async def test_a_failed_turn_raises_the_reason(
     stand_in: StandIn, ending: str, options: dict[str, Any], told: str
 ) -> None:
     stand_in.says(EVENTS[0], ending)
@@ -223,7 +223,7 @@ async def test_a_signal_ends_the_command(stand_in: StandIn) -> None:
         await anext(streamed.events)
 
 
-async def test_a_failure_is_told_to_the_model_and_its_thread_is_kept(stand_in: StandIn) -> None:
+async def test_a_failure_is_reported_to_the_model_and_the_thread_is_kept(stand_in: StandIn) -> None:
     stand_in.says(EVENTS[0], {"type": "turn.failed", "error": {"message": "no credit"}})
     options = CodexToolOptions(
         codex=stand_in.codex,
@@ -251,13 +251,13 @@ async def test_a_failure_is_told_to_the_model_and_its_thread_is_kept(stand_in: S
         ({"default_thread_options": 3}, "ThreadOptions must be an object or a mapping, not int"),
     ],
 )
-def test_wrong_options_are_refused(given: dict[str, Any], told: str) -> None:
+def test_invalid_codex_options_are_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told):
         codex_tool(**given)
 
 
 @pytest.mark.parametrize("context", [None, MappingProxyType({}), Frozen()])
-async def test_a_context_that_cannot_keep_the_thread_is_refused_before_the_turn(
+async def test_a_context_that_cannot_store_the_thread_is_refused_before_the_turn(
     stand_in: StandIn, context: Any
 ) -> None:
     tool = codex_tool(
@@ -271,13 +271,13 @@ async def test_a_context_that_cannot_keep_the_thread_is_refused_before_the_turn(
     assert not (stand_in.folder / "calls").exists()
 
 
-async def test_a_missing_command_says_how_to_get_it(tmp_path: Path) -> None:
+async def test_a_missing_codex_command_is_reported_with_advice(tmp_path: Path) -> None:
     codex = Codex({"codex_path_override": str(tmp_path / "none")})
     with pytest.raises(UserError, match="install it, or set CODEX_PATH"):
         await codex.start_thread().run("Go")
 
 
-async def test_the_answer_can_be_described_by_its_fields(stand_in: StandIn) -> None:
+async def test_the_output_schema_may_be_described_by_its_fields(stand_in: StandIn) -> None:
     names = {"type": "array", "items": {"type": "string"}}
     fields = [{"name": "files", "description": "All.", "schema": names}]
     tool = codex_tool(codex=stand_in.codex, output_schema={"properties": fields})

@@ -51,7 +51,7 @@ print(Runner.run_sync(desk, "Charge 12.50", session=session).final_output)
 
 
 @pytest.mark.slow
-def test_the_program_started_again_resumes_its_run_and_charges_once(tmp_path: Path) -> None:
+def test_a_restarted_program_resumes_its_run_and_charges_once(tmp_path: Path) -> None:
     def start() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", _PROGRAM],

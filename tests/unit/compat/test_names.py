@@ -26,7 +26,7 @@ def names() -> ModuleType:
     return module
 
 
-def test_nothing_on_the_way_of_a_run_is_a_placeholder(names: ModuleType) -> None:
+def test_no_name_needed_for_a_run_is_a_placeholder(names: ModuleType) -> None:
     states = names.states()
     for module in ("agents", "agents.agent", "agents.handoffs", "agents.guardrail", "agents.mcp"):
         assert set(states[module][1]) <= {"sandbox"}
@@ -34,7 +34,7 @@ def test_nothing_on_the_way_of_a_run_is_a_placeholder(names: ModuleType) -> None
         assert states[module][1] == []
 
 
-def test_a_name_that_is_not_supported_says_why_on_use() -> None:
+def test_an_unsupported_name_raises_with_the_reason_on_use() -> None:
     File = importlib.import_module("ekiden.compat.agents.sandbox.entries").File
     assert isinstance(File, Placeholder)
     with pytest.raises(NotSupported, match="does not run sandboxes; run commands with"):
@@ -43,7 +43,7 @@ def test_a_name_that_is_not_supported_says_why_on_use() -> None:
         type("Own", (File,), {})
 
 
-def test_the_reason_is_that_of_the_name() -> None:
+def test_each_unsupported_name_has_its_own_reason() -> None:
     sandbox = placeholders("ekiden.compat.agents")("sandbox")
     with pytest.raises(NotSupported, match="Ekiden does not run sandboxes"):
         sandbox()
@@ -52,6 +52,6 @@ def test_the_reason_is_that_of_the_name() -> None:
         transport("http://host")
 
 
-def test_a_name_that_the_sdk_does_not_have_is_no_placeholder() -> None:
+def test_an_unknown_name_is_no_placeholder() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         placeholders("ekiden.compat.agents")("Nothing")

@@ -107,7 +107,7 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-async def test_a_tool_runs_and_the_model_goes_on() -> None:
+async def test_a_tool_runs_and_the_model_continues() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", tools=[clock])
     said = AssistantMessageItem(item_id="i1", content=[AssistantText(text="Noon.")])
     output = RealtimeModelSendToolOutput(called("clock")[1], "noon for Kim", start_response=True)
@@ -132,7 +132,7 @@ async def test_a_tool_runs_and_the_model_goes_on() -> None:
     assert raw == [*called("clock"), STARTED, RealtimeModelItemUpdatedEvent(item=said), ENDED]
 
 
-async def test_a_call_outside_an_answer_is_made_at_once() -> None:
+async def test_a_call_outside_a_response_runs_immediately() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", tools=[clock])
     async with talking(agent, RealtimeStep(RealtimeModelSendToolOutput, DONE)) as live:
         await live.model.emit(called("clock")[1])
@@ -140,7 +140,7 @@ async def test_a_call_outside_an_answer_is_made_at_once() -> None:
     assert live.kinds == ["history_updated", "tool_start", "tool_end", "agent_start", "agent_end"]
 
 
-async def test_agents_hand_over_and_back_and_the_model_gets_their_settings() -> None:
+async def test_agents_hand_off_and_return_and_the_model_gets_their_settings() -> None:
     handed: list[Any] = []
     billing: RealtimeAgent[Any] = RealtimeAgent(name="Billing Desk", instructions="Bill.")
     triage: RealtimeAgent[Any] = RealtimeAgent(
@@ -187,7 +187,7 @@ async def test_agents_hand_over_and_back_and_the_model_gets_their_settings() -> 
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-async def test_a_person_decides_about_a_call(is_approved: bool) -> None:
+async def test_a_person_approves_or_rejects_a_call(is_approved: bool) -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", tools=[pay])
     asked = called("pay", '{"cents": 5}')
     async with talking(
@@ -215,7 +215,7 @@ async def test_a_person_decides_about_a_call(is_approved: bool) -> None:
     assert live.kinds.count("tool_approval_required") == 1
 
 
-async def test_a_rejection_can_have_its_own_words() -> None:
+async def test_a_rejection_can_have_a_custom_message() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", tools=[pay])
     async with talking(
         agent,
@@ -258,7 +258,7 @@ async def test_an_output_guardrail_stops_the_answer() -> None:
     assert live.kinds.count("audio") == 1
 
 
-async def test_guardrails_of_tools_and_hooks_get_the_sdks_objects() -> None:
+async def test_tool_guardrails_and_hooks_get_objects_of_the_sdk() -> None:
     seen: list[Any] = []
 
     @tool_input_guardrail
@@ -298,7 +298,7 @@ async def test_errors_are_shown_and_an_exception_ends_the_session() -> None:
             await live.until("never")
 
 
-async def test_history_keeps_pictures_and_learns_what_was_said() -> None:
+async def test_history_keeps_images_and_adds_transcripts() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk")
     picture = UserMessageItem(
         item_id="i1", content=[InputText(text="Look"), InputImage(image_url="data:x")]
@@ -316,14 +316,14 @@ async def test_history_keeps_pictures_and_learns_what_was_said() -> None:
     assert updated.history[1].content == [InputAudio(transcript="Hello")]
 
 
-async def test_only_function_tools_run_in_a_live_session() -> None:
+async def test_only_function_tools_run_in_a_realtime_session() -> None:
     agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", tools=[WebSearchTool()])
     session = await RealtimeRunner(agent, model=ScriptedRealtimeModel()).run()
     with pytest.raises(UserError, match="function tools only, not 'web_search' of agent 'Desk'"):
         await session.enter()
 
 
-def test_settings_become_one_message_to_the_api() -> None:
+def test_settings_are_sent_in_one_message() -> None:
     frame = session_frame(
         {
             "model_name": "gpt-realtime",
@@ -368,7 +368,7 @@ def test_settings_become_one_message_to_the_api() -> None:
     assert "format" not in of_call["output"]
 
 
-def test_a_tracker_counts_what_was_played() -> None:
+def test_the_playback_tracker_counts_played_audio() -> None:
     tracker = RealtimePlaybackTracker()
     tracker.set_audio_format({"type": "audio/pcma"})
     tracker.on_play_bytes("i1", 0, b"x" * 8000)
@@ -382,7 +382,7 @@ def test_a_tracker_counts_what_was_played() -> None:
     }
 
 
-async def test_a_script_complains_about_other_and_missing_messages() -> None:
+async def test_the_scripted_model_refuses_other_and_missing_messages() -> None:
     model = ScriptedRealtimeModel([RealtimeStep(RealtimeModelSendUserInput("Hi"))])
     await model.connect({"api_key": "k", "url": "wss://u:p@host/v1?key=k"})
     assert model.connect_calls == (

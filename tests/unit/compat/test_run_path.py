@@ -53,7 +53,7 @@ def _asking(*calls: Any, answer: str = "done") -> ScriptedModel:
     return ScriptedModel([list(calls), [assistant_message(answer)]])
 
 
-async def test_items_have_the_openai_types_and_the_tools_own_output() -> None:
+async def test_items_have_openai_types_and_the_original_tool_output() -> None:
     model = _asking(function_call("add", {"a": 1, "b": 2}, call_id="c1"))
     agent: Agent[Any] = Agent(name="calc", tools=[add], model=model)
     result = await Runner.run(agent, "1 + 2?")
@@ -66,7 +66,7 @@ async def test_items_have_the_openai_types_and_the_tools_own_output() -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-async def test_a_stream_shows_openais_events_whatever_the_model(native: bool) -> None:
+async def test_a_stream_has_openai_events_for_every_model(native: bool) -> None:
     model: Any = NativeModel([say("hi")]) if native else ScriptedModel([[assistant_message("hi")]])
     streamed = Runner.run_streamed(Agent(name="a", model=model), "hello")
     events = [event async for event in streamed.stream_events()]
@@ -77,7 +77,7 @@ async def test_a_stream_shows_openais_events_whatever_the_model(native: bool) ->
     assert streamed.final_output == "hi"
 
 
-async def test_a_limit_is_an_error_that_a_handler_may_answer() -> None:
+async def test_an_exceeded_limit_raises_or_is_answered_by_a_handler() -> None:
     calls = [[function_call("add", {"a": 1, "b": 2}, call_id=f"c{n}")] for n in range(4)]
     agent: Agent[Any] = Agent(name="calc", tools=[add], model=ScriptedModel(calls))
     with pytest.raises(MaxTurnsExceeded) as got:
@@ -94,7 +94,7 @@ async def test_a_limit_is_an_error_that_a_handler_may_answer() -> None:
     assert handled.final_output == "enough"
 
 
-async def test_what_a_guardrail_raises_reaches_the_caller() -> None:
+async def test_an_exception_of_a_guardrail_reaches_the_caller() -> None:
     @input_guardrail
     def broken(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
         raise LookupError("no list")
@@ -106,7 +106,7 @@ async def test_what_a_guardrail_raises_reaches_the_caller() -> None:
         await Runner.run(agent, "hello")
 
 
-async def test_input_guardrails_are_those_of_the_first_agent_only() -> None:
+async def test_only_input_guardrails_of_the_first_agent_run() -> None:
     seen: list[str] = []
 
     @input_guardrail
@@ -131,7 +131,7 @@ async def test_a_tools_output_can_be_the_answer_without_another_turn() -> None:
     assert [item.type for item in result.new_items] == ["tool_call_item", "tool_call_output_item"]
 
 
-async def test_a_handoff_asks_the_target_with_its_own_prompt_only() -> None:
+async def test_a_handoff_target_gets_only_its_own_prompt() -> None:
     told: list[Any] = []
 
     class Why(BaseModel):
@@ -151,7 +151,7 @@ async def test_a_handoff_asks_the_target_with_its_own_prompt_only() -> None:
     assert model.last_call.system_instructions == "You are the target."
 
 
-async def test_a_tool_that_does_not_exist_ends_the_run() -> None:
+async def test_an_unknown_tool_ends_the_run() -> None:
     agent: Agent[Any] = Agent(name="a", model=_asking(function_call("gone", "{}", call_id="1")))
     with pytest.raises(ModelBehaviorError, match="gone"):
         await Runner.run(agent, "go")
@@ -315,7 +315,7 @@ def _paying_team(paid: list[int]) -> Agent[Any]:
     return asking("desk", to_office, tools=[office])
 
 
-async def test_a_call_deep_inside_agents_as_tools_is_one_question_in_the_inbox() -> None:
+async def test_a_call_inside_nested_agent_tools_is_one_inbox_question() -> None:
     paid: list[int] = []
     desk = _paying_team(paid)
     result = await Runner.run(desk, "Pay it.")
@@ -337,7 +337,7 @@ async def test_a_call_deep_inside_agents_as_tools_is_one_question_in_the_inbox()
     assert not (await inbox.list()).items
 
 
-async def test_a_state_as_json_brings_the_sessions_of_agents_as_tools_along() -> None:
+async def test_a_serialized_state_contains_the_sessions_of_agent_tools() -> None:
     paid: list[int] = []
     desk = _paying_team(paid)
     text = (await Runner.run(desk, "Pay it.")).to_state().to_string()
@@ -348,7 +348,7 @@ async def test_a_state_as_json_brings_the_sessions_of_agents_as_tools_along() ->
     assert (result.final_output, sorted(paid)) == ("desk is done", [1, 2])
 
 
-async def test_a_function_answers_openais_question_about_an_mcp_tool() -> None:
+async def test_a_function_answers_the_approval_request_of_an_mcp_tool() -> None:
     asked: list[Any] = []
 
     def decide(request: Any) -> Any:
@@ -375,7 +375,7 @@ async def test_a_function_answers_openais_question_about_an_mcp_tool() -> None:
 
 
 @pytest.mark.parametrize("behavior", ["reject", "raise", "allow"])
-async def test_guardrails_of_a_tool_may_decide_before_a_person_is_asked(behavior: str) -> None:
+async def test_tool_guardrails_can_decide_before_a_person_is_asked(behavior: str) -> None:
     @tool_input_guardrail
     def check(data: Any) -> ToolGuardrailFunctionOutput:
         assert data.context.tool_arguments == "{}"
@@ -406,7 +406,7 @@ async def test_guardrails_of_a_tool_may_decide_before_a_person_is_asked(behavior
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_a_streamed_call_is_repeated_as_long_as_nothing_was_shown(begun: bool) -> None:
+async def test_a_streamed_call_is_retried_while_nothing_was_shown(begun: bool) -> None:
     class Flaky(ScriptedModel):
         tries = 0
 
@@ -433,7 +433,7 @@ async def test_a_streamed_call_is_repeated_as_long_as_nothing_was_shown(begun: b
     assert (streamed.final_output, model.tries) == ((None, 1) if begun else ("hi", 2))
 
 
-async def test_a_state_tells_agents_of_the_same_name_apart() -> None:
+async def test_a_state_distinguishes_agents_with_the_same_name() -> None:
     def helper(tools: list[Any]) -> Agent[Any]:
         model = _asking(function_call("pay", {}, call_id="p"), answer=f"{len(tools)} tools")
         return Agent(name="helper", tools=tools, model=model)

@@ -81,7 +81,7 @@ def desk(order: int = 7) -> Agent[Any]:
     return Agent(name="triage", model=model, handoffs=[orders])
 
 
-async def test_a_processor_is_shown_the_run_in_the_shapes_that_it_knows() -> None:
+async def test_a_processor_gets_traces_in_the_format_of_the_sdk() -> None:
     recorder = Recorder()
     add_trace_processor(recorder)
     await Runner.run(desk(), "Where is it?")
@@ -107,7 +107,7 @@ async def test_a_processor_is_shown_the_run_in_the_shapes_that_it_knows() -> Non
     assert {span.trace_id for span in recorder.spans} == {trace.trace_id}
 
 
-async def test_spans_are_a_tree_below_the_run_and_export_as_json() -> None:
+async def test_spans_are_nested_below_the_run_and_exported_as_json() -> None:
     recorder = Recorder()
     set_trace_processors([recorder])
     await Runner.run(desk(-1), "Where is it?")
@@ -119,7 +119,7 @@ async def test_spans_are_a_tree_below_the_run_and_export_as_json() -> None:
     assert all(each["started_at"] <= each["ended_at"] for each in exported)
 
 
-async def test_settings_of_a_run_name_its_trace_and_spans_of_tools_are_below_it() -> None:
+async def test_run_settings_name_the_trace_and_tool_spans_are_nested() -> None:
     recorder = Recorder()
     add_trace_processor(recorder)
 
@@ -146,7 +146,7 @@ async def test_settings_of_a_run_name_its_trace_and_spans_of_tools_are_below_it(
     assert inside.parent_id == function.span_id
 
 
-async def test_prompts_arguments_and_results_are_left_out_on_request() -> None:
+async def test_prompts_arguments_and_results_are_omitted_on_request() -> None:
     recorder = Recorder()
     add_trace_processor(recorder)
     config = RunConfig(trace_include_sensitive_data=False)

@@ -32,7 +32,7 @@ async def _events(pipeline: VoicePipeline, audio: Any) -> list[Any]:
     return [event async for event in result.stream()]
 
 
-async def test_an_agent_answers_aloud_sentence_by_sentence_in_order() -> None:
+async def test_an_agent_speaks_its_answer_sentence_by_sentence_in_order() -> None:
     text = "That is the first sentence of it. And here is the second one."
     tts = ScriptedTTSModel([[pcm16_samples([1])], [pcm16_samples([2])]])
     pipeline = VoicePipeline(
@@ -111,12 +111,12 @@ async def test_live_speech_is_transcribed_turn_by_turn_until_the_input_ends() ->
     assert server.session["audio"]["input"]["transcription"] == wanted
 
 
-async def test_a_refused_session_is_an_error_with_what_the_server_said() -> None:
+async def test_a_refused_session_is_an_error_with_the_message_of_the_server() -> None:
     with pytest.raises(STTWebsocketConnectionError, match="transcription failed"):
         await _heard(_Server(fails=True))
 
 
-async def test_the_next_turn_is_the_last_agents() -> None:
+async def test_the_next_turn_starts_with_the_last_agent() -> None:
     model = ScriptedModel([transfer("other"), say("I am the other."), say("Still me.")])
     other = Agent(name="other", model=model)
     workflow = SingleAgentVoiceWorkflow(Agent(name="one", model=model, handoffs=[other]))

@@ -117,7 +117,7 @@ def fault(text: Any) -> ConditionError:
         (f"x == {'9' * 1900}", 5, "too large"),
     ],
 )
-def test_the_place_and_the_way_out(text: str, position: int, advice: str) -> None:
+def test_a_fault_has_a_position_and_advice(text: str, position: int, advice: str) -> None:
     found = fault(text)
     assert found.position == position
     assert found.text == text
@@ -171,7 +171,7 @@ def test_the_place_and_the_way_out(text: str, position: int, advice: str) -> Non
         ("print", None),
     ],
 )
-def test_there_is_no_way_into_python(text: str, position: int | None) -> None:
+def test_a_condition_cannot_access_python(text: str, position: int | None) -> None:
     if position is None:
         assert not compile_condition(text).holds({})
     else:
@@ -191,24 +191,24 @@ def test_there_is_no_way_into_python(text: str, position: int | None) -> None:
         (f"{'a' * 500} = {'b' * 500}", f"    …{'a' * 47} = {'b' * 22}…", 4 + 1 + 48),
     ],
 )
-def test_a_caret_stands_under_the_fault_on_a_terminal(text: str, line: str, caret: int) -> None:
+def test_a_caret_marks_the_fault(text: str, line: str, caret: int) -> None:
     message = str(fault(text))
     message.encode()
     assert message.splitlines()[1:] == [line, " " * caret + "^"]
 
 
-def test_the_error_is_the_users_and_has_a_code() -> None:
+def test_the_error_is_a_user_error_with_a_code() -> None:
     found = fault("a =")
     assert isinstance(found, UserError)
     assert found.code == "condition.invalid"
 
 
 @each_case("text", [None, True, 5, ["a"], b"a", {}])
-def test_what_is_not_text_is_refused(text: Any) -> None:
+def test_a_condition_that_is_not_text_is_refused(text: Any) -> None:
     assert "it must be text" in str(fault(text))
 
 
-def test_there_is_an_end_to_length_nesting_and_parts() -> None:
+def test_length_nesting_and_parts_are_limited() -> None:
     assert compile_condition(f"x == '{'a' * 1990}'").text
     assert fault("a" * 2001).position == 2000
     assert "at most 2000" in str(fault("a" * 10_000_000))
@@ -221,7 +221,7 @@ def test_there_is_an_end_to_length_nesting_and_parts() -> None:
     assert "too many parts" in str(fault("x in [" + "1," * 900 + "1]"))
 
 
-def test_a_condition_that_is_read_deep_in_other_calls_is_refused_not_fatal() -> None:
+def test_a_condition_compiled_near_the_recursion_limit_is_refused() -> None:
     def deep() -> int:
         try:
             return deep() + 1

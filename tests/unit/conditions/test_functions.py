@@ -97,7 +97,7 @@ def result(text: str) -> Any:
         ("exists(user.size)", False),
     ],
 )
-def test_a_function_gives(text: str, expected: Any) -> None:
+def test_a_function_returns_its_value(text: str, expected: Any) -> None:
     found = result(text)
     assert found == expected
     assert type(found) is type(expected)
@@ -139,7 +139,7 @@ def test_a_function_gives(text: str, expected: Any) -> None:
         ("len(user.size)", "missing: user.size"),
     ],
 )
-def test_a_function_that_cannot_has_no_value_and_says_why(text: str, note: str) -> None:
+def test_a_function_without_a_value_notes_the_reason(text: str, note: str) -> None:
     found = compile_condition(text).evaluate(FACTS, now=NOW)
     assert (found.value, found.result, found.trace[0].value) == (False, None, None)
     assert found.trace[0].note == note
@@ -158,25 +158,25 @@ def test_a_function_that_cannot_has_no_value_and_says_why(text: str, note: str) 
         ("all_of(broken, 1, 2)", "not a number (NaN)"),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_false(text: str, note: str) -> None:
+def test_a_predicate_that_cannot_be_evaluated_is_false(text: str, note: str) -> None:
     found = compile_condition(text).evaluate(FACTS, now=NOW)
     assert (found.value, found.result, found.trace[0].value) == (False, False, False)
     assert found.trace[0].note == note
 
 
-def test_the_present_time_is_the_machines_and_does_not_pass_meanwhile() -> None:
+def test_now_is_the_system_time_and_constant_during_an_evaluation() -> None:
     before = time.time()
     found = compile_condition("[now(), now()]").evaluate({}).result
     assert before <= found[0] == found[1] <= time.time()
 
 
 @pytest.mark.parametrize("now", [float("nan"), 2**70, object()])
-def test_a_present_time_that_is_none_has_no_value(now: Any) -> None:
+def test_an_invalid_present_time_has_no_value(now: Any) -> None:
     for text in ("now() > 0", "hours_since(0) > 0"):
         assert not compile_condition(text).holds({}, now=now)
 
 
-def test_every_function_is_described_for_people() -> None:
+def test_every_function_has_a_description() -> None:
     for name, function in FUNCTIONS.items():
         assert function.signature.startswith(f"{name}(")
         assert function.description

@@ -105,7 +105,7 @@ def read(text: str) -> tuple[Condition | None, int]:
 @example("\\")
 @example("x['\\")
 @example("-" * 100)
-def test_any_text_is_a_condition_or_refused_with_a_place(text: str) -> None:
+def test_any_text_compiles_or_is_refused_with_a_position(text: str) -> None:
     condition, place = read(text)
     assert 0 <= place <= len(text)
     if condition is not None:
@@ -115,7 +115,7 @@ def test_any_text_is_a_condition_or_refused_with_a_place(text: str) -> None:
 
 @quick
 @given(expressions, facts)
-def test_any_condition_over_any_facts_gives_a_truth_and_json(text: str, given_facts: Any) -> None:
+def test_any_condition_over_any_facts_gives_a_boolean_and_json(text: str, given_facts: Any) -> None:
     condition, _ = read(text)
     if condition is None:
         return  # such as 'a' + 1
@@ -166,7 +166,7 @@ truths = st.recursive(
 @given(truths)
 @example("- a * b - c - d // 2 % 5 / 0.5 < d == 7")
 @example("not a == 3 or b and not c")
-def test_python_agrees_where_all_fields_are_there(text: str) -> None:
+def test_results_equal_python_where_all_fields_exist(text: str) -> None:
     try:
         expected = eval(text, {"min": min, "max": max, "abs": abs}, {**NUMBERS, **TEXTS})
     except ZeroDivisionError:
@@ -181,7 +181,7 @@ def test_python_agrees_where_all_fields_are_there(text: str) -> None:
 
 @quick
 @given(values, values)
-def test_two_values_are_equal_or_different_or_neither(left: Any, right: Any) -> None:
+def test_two_values_are_equal_different_or_incomparable(left: Any, right: Any) -> None:
     given_facts = {"a": left, "b": right}
 
     def holds(text: str) -> bool:

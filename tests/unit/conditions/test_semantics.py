@@ -125,7 +125,7 @@ def value(text: str, facts: Any = FACTS) -> Any:
         "inf > 9e300 and inf == inf",
     ],
 )
-def test_true(text: str) -> None:
+def test_a_true_condition_holds(text: str) -> None:
     assert compile_condition(text).evaluate(FACTS).value is True
     assert compile_condition(text).holds(FACTS) is True
 
@@ -192,9 +192,7 @@ def test_true(text: str) -> None:
         ("[1, x]", [1, None]),
     ],
 )
-def test_a_missing_field_is_false_and_so_is_every_comparison_with_it(
-    text: str, result: Any
-) -> None:
+def test_a_missing_field_and_comparisons_with_it_are_false(text: str, result: Any) -> None:
     assert value(text) == result
 
 
@@ -265,7 +263,7 @@ def test_a_missing_field_is_false_and_so_is_every_comparison_with_it(
         ("ratio_nan", NO),
     ],
 )
-def test_what_does_not_fit_together_is_false_or_has_no_value(text: str, result: Any) -> None:
+def test_mismatched_types_are_false_or_have_no_value(text: str, result: Any) -> None:
     assert value(text) == result
 
 
@@ -290,24 +288,24 @@ def test_what_does_not_fit_together_is_false_or_has_no_value(text: str, result: 
         ("default.b", NO),
     ],
 )
-def test_facts_may_be_of_the_types_that_python_programs_have(text: str, result: Any) -> None:
+def test_facts_may_have_common_python_types(text: str, result: Any) -> None:
     assert value(text) == result
     assert "b" not in FACTS["default"], "reading changes nothing"
 
 
 @each_case("name", ["nothing", "no", "zero", "blank", "empty", "x", "nan", "object"])
-def test_what_is_false(name: str) -> None:
+def test_falsy_values_do_not_hold(name: str) -> None:
     assert not compile_condition(name).holds(FACTS)
     assert compile_condition(f"not {name}").holds(FACTS)
 
 
 @each_case("name", ["yes", "plan", "items", "user", "confidence", "inf", "lazy"])
-def test_what_is_true(name: str) -> None:
+def test_truthy_values_hold(name: str) -> None:
     assert compile_condition(name).holds(FACTS)
     assert not compile_condition(f"not {name}").holds(FACTS)
 
 
-def test_and_and_or_look_no_further_than_they_must() -> None:
+def test_evaluation_short_circuits() -> None:
     asked: list[str] = []
 
     class Facts(Mapping[str, Any]):
@@ -327,7 +325,7 @@ def test_and_and_or_look_no_further_than_they_must() -> None:
     assert asked == ["yes", "no"]
 
 
-def test_the_names_are_those_that_it_may_read() -> None:
+def test_names_lists_the_fields_that_may_be_read() -> None:
     condition = compile_condition(
         'user.tier == "a" and (items[0].id > 1 or payload["a key"] or payload["plain"]) '
         "and exists(x.y) and len(z) and user.tier"
@@ -342,7 +340,7 @@ def test_the_names_are_those_that_it_may_read() -> None:
     }
 
 
-def test_a_condition_is_read_once_and_equal_to_its_like() -> None:
+def test_a_condition_is_compiled_once_and_compares_equal() -> None:
     condition = compile_condition("a > 1")
     assert compile_condition("a > 1") is condition
     assert compile_condition("a > 2") != condition
@@ -351,7 +349,7 @@ def test_a_condition_is_read_once_and_equal_to_its_like() -> None:
     assert len({condition, compile_condition("a > 1")}) == 1
 
 
-def test_a_condition_can_be_copied_and_sent() -> None:
+def test_a_condition_can_be_copied_and_pickled() -> None:
     condition = compile_condition("a > 1")
     for other in (pickle.loads(pickle.dumps(condition)), copy.deepcopy(condition)):
         assert other == condition

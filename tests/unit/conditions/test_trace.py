@@ -13,7 +13,7 @@ def evaluated(text: str, **facts: Any) -> Evaluation:
     return compile_condition(text).evaluate(facts)
 
 
-def test_the_trace_has_every_part_that_was_evaluated_in_the_order_of_the_text() -> None:
+def test_the_trace_has_every_evaluated_part_in_text_order() -> None:
     found = evaluated("(confidence < 0.5) and error_count + 1 > 3", confidence=0.3, error_count=1)
     assert found.value is False
     assert found.trace == (
@@ -28,7 +28,7 @@ def test_the_trace_has_every_part_that_was_evaluated_in_the_order_of_the_text() 
     )
 
 
-def test_parts_that_did_not_matter_are_not_on_the_trace() -> None:
+def test_parts_that_were_not_evaluated_are_not_in_the_trace() -> None:
     assert [entry.text for entry in evaluated("a or b", a=1).trace] == ["a or b", "a"]
     assert [entry.text for entry in evaluated("a < b < c", a=2, b=1).trace] == [
         "a < b < c",
@@ -43,7 +43,7 @@ def test_positions_count_characters() -> None:
     assert (entry.text, text[entry.start : entry.end]) == ("等级", "等级")
 
 
-def test_a_missing_field_is_noted_wherever_it_mattered() -> None:
+def test_a_missing_field_is_noted_at_each_affected_part() -> None:
     found = evaluated('user.tier == "a" or not lower(user.name) or x', user={})
     assert found.value is True
     assert found.missing == ("user.tier", "user.name")
@@ -74,13 +74,13 @@ def test_a_missing_field_is_noted_wherever_it_mattered() -> None:
         ("now > 1", "missing: now; the function is written now(…)"),
     ],
 )
-def test_the_reason_is_noted(text: str, note: str) -> None:
+def test_the_reason_is_noted_in_the_trace(text: str, note: str) -> None:
     found = evaluated(text, plan="a", flag=True, things=[1], nan=float("nan"), object=object())
     assert found.value is False
     assert found.trace[0].note == note
 
 
-def test_exists_asks_without_missing_anything() -> None:
+def test_exists_adds_no_missing_field() -> None:
     found = evaluated("exists(a.b)")
     assert found.missing == ()
     assert found.trace == (ConditionTrace(text="exists(a.b)", value=False, start=0, end=11),)
@@ -108,11 +108,11 @@ def test_later_changes_of_the_facts_do_not_change_the_trace() -> None:
         ((1, "a"), [1, "a"]),
     ],
 )
-def test_long_values_are_shortened_and_all_are_json(value: Any, shown: Any) -> None:
+def test_long_values_are_truncated_to_json(value: Any, shown: Any) -> None:
     assert evaluated("x", x=value).trace[0].value == shown
 
 
-def test_the_json_of_an_evaluation() -> None:
+def test_an_evaluation_is_converted_to_json() -> None:
     found = evaluated("user.tier == 'a'", user={"name": "b"})
     assert found.to_json() == {
         "text": "user.tier == 'a'",
@@ -137,7 +137,7 @@ def test_the_json_of_an_evaluation() -> None:
     }
 
 
-def test_the_json_is_never_large() -> None:
+def test_the_json_of_an_evaluation_is_bounded() -> None:
     names = [f"x{number}" for number in range(150)]
     facts = {name: [{"k" * 500: ["\ud800漢" * 500] * 50}] * 50 for name in names}
     found = compile_condition(" and ".join(names)).evaluate(facts)
@@ -188,7 +188,7 @@ def test_the_json_is_never_large() -> None:
         ("name\n  ==  'Al'", "name == 'Al' → \"Al\" == 'Al' → true"),
     ],
 )
-def test_it_explains_itself_in_one_line(text: str, line: str) -> None:
+def test_an_evaluation_explains_itself_in_one_line(text: str, line: str) -> None:
     facts = {
         "confidence": 0.3,
         "error_count": 1,
@@ -199,7 +199,7 @@ def test_it_explains_itself_in_one_line(text: str, line: str) -> None:
     assert compile_condition(text).evaluate(facts).explain() == line
 
 
-def test_an_explanation_is_never_long() -> None:
+def test_an_explanation_is_bounded() -> None:
     text = " and ".join(f"x{number} != 'a'" for number in range(100))
     facts = {f"x{number}": "line\n" * 1000 for number in range(100)}
     said = compile_condition(text).evaluate(facts).explain()
