@@ -65,6 +65,7 @@ class MemorySession:
 
     def __init__(self, new: NewSession, number: int, now_us: int) -> None:
         """Raises `UserError` for an empty id, an invalid priority, or `meta` that is not JSON."""
+        # Compared by identity, so that equal values of other types, such as 2.0, are checked, too.
         if not new.id or new.priority is not NORMAL:
             check_session_id(new.id)
             check_priority(new)

@@ -267,6 +267,9 @@ class MemoryStore(MemorySessions):
         self._notify()
         return receipts
 
+    # `put_now` and `answer_now` write out `_now`, `_us` and `_notify`, for speed: the bus calls
+    # them for each message.
+
     def put_now(self, put: QueuePut) -> int | None:
         """Store one message as `put_messages` does, but without ``await``. Returns the id of the
         message, or `None` if the store already has the message."""

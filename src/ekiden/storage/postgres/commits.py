@@ -202,7 +202,7 @@ class SideRows:
 
     async def lock(self, connection: Any, *, num: int | None = None) -> None:
         """Lock the sessions that may be woken, and the session `num`. If there are any, this must
-        come before the first write; the head of `messages.py` says why."""
+        come before the first write; the head of `sessions.py` says why."""
         keys = [each.settle.key for each in self.settles if each.wakes]
         if keys or self.wakes:
             await lock_sessions(connection, num=num, ids=self.wakes, keys=keys)

@@ -185,6 +185,7 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
             if max(oids) < _FIRST_OWN_OID:
                 self._known[oids] = types
             return types, statement
+        # After a statement without a name, the driver would prepare the query a second time.
         return types, SimpleNamespace(name="known")
 
 

@@ -32,6 +32,7 @@ from ekiden.storage.postgres.rows import (
 from ekiden.storage.postgres.sessions import lock_sessions, wake_sql
 from ekiden.storage.values import check_limit, check_settle, is_late, json_text
 
+# `new` takes the ids, so that the last line can tell which messages were inserted.
 _PUT = f"""
 with new as materialized (
     select nextval('messages_id_seq') as id, said.*, case when bound is not null then bound <= (

@@ -133,7 +133,7 @@ with made as (
     where id = $1 and {FREE} and not exists (select from made) returning {CLAIMED_SESSION}
 )
 select true as is_new, * from made union all select false, * from taken"""
-# Rows are locked in the order of their numbers; the head of `messages.py` says why.
+# Rows are locked in the order of their numbers; the head of this file says why.
 _RENEW = f"""
 with held as materialized (
     select from sessions where num = any($1::bigint[]) order by num for no key update

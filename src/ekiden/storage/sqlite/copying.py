@@ -187,6 +187,7 @@ class SqliteSnapshot:
             expected, {table: _columns(db, table) for table in expected}
         )
         if self._format:
+            # There is at most one row.
             for self._boot, self._offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
                 pass
 
@@ -331,6 +332,7 @@ def _own_thread() -> ThreadPoolExecutor:
 
 def connect_for_snapshot(path: Path) -> apsw.Connection:
     """A connection that only reads, and does not switch the file to WAL. Raises `apsw.Error`."""
+    # Writable, because SQLite may have to create the file `-shm` before it can read a WAL.
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         if db.readonly("main"):

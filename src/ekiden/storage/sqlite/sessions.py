@@ -204,6 +204,7 @@ def _keep_last_event_id(db: apsw.Connection, num: int) -> None:
     Otherwise SQLite would give the id to the next event, and readers of the feed that are past this
     id would miss that event. Only one invisible row is kept.
     """
+    # With `max`, SQLite takes `session` from the same row.
     ((last, session),) = query(db, "SELECT max(id), session FROM events")
     if session != num:
         return
