@@ -265,6 +265,7 @@ async def previous_of(
     for session_id, own in by_session.items():
         candidate = last.get(session_id, GENESIS)
         for event in sorted(own, key=lambda each: each.seq):
+            # The hash of the event proves that `candidate` is the previous one, without reading it.
             if not _follows(candidate, event):
                 candidate = await _read_back(store, event)
             found[event.event_id] = candidate
@@ -393,6 +394,7 @@ class Verification:
         if link.session_id:
             self._sessions.add(link.session_id)
         self.broken += 1
+        # Negative, because the heap drops the smallest entry: the latest broken record.
         entry = (-link.at_us, -self.broken, link)
         if len(self._kept) < MOST_KEPT:
             heappush(self._kept, entry)

@@ -231,6 +231,7 @@ async def _rows(
         try:
             page = await store.list(limit=size, cursor=cursor)
         except UNREADABLE as exc:
+            # Read row by row, to verify the rows before the damaged one.
             if size > 1:
                 size = 1
                 continue
