@@ -36,6 +36,7 @@ def address_fault(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         is_local = is_loopback(parts.hostname)
+        # `port` raises `ValueError` for an invalid number.
         _ = parts.port
     except ValueError as exc:
         return f"it is not a URL ({exc})"

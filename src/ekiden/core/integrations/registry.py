@@ -199,6 +199,7 @@ def import_by_name(name: str, *, root: Path | None = None) -> Any:
 
 
 def _module(name: str, module: str, root: Path | None) -> ModuleType:
+    # Python caches the content of folders, and would not find a module that was just written.
     importlib.invalidate_caches()
     top = module.partition(".")[0]
     if root is not None and PathFinder.find_spec(top, [str(root.resolve())]) is not None:

@@ -44,6 +44,7 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
         if local is None or not local.group().strip("."):
             continue
         start = sign.start() - len(local.group().rstrip("."))
+        # `git@host:path` is the address of a repository.
         if text[start : sign.start()] == "git" and text.startswith(":", domain.end()):
             continue
         done = domain.end()
@@ -136,6 +137,7 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
 def word_ends(text: str, words: Iterable[str]) -> Iterator[int]:
     """The positions in the text where one of `words` ends. `words` are in lower case, and match at
     the start of a word or of a part of a ``camelCase`` name."""
+    # `lower` makes two characters of this one, so that later positions would be wrong.
     lower = text.replace("\u0130", "I").lower()
     for word in words:
         at = lower.find(word)

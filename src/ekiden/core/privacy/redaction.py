@@ -180,6 +180,7 @@ def _json_masked(
             continue
         if not quoted:
             new = dumps(_masked(hits[0].kind, mask))
+        # Positions hold in the escaped text only without escapes, or if all of it is masked.
         elif not escaped or (hits and hits[0].end - hits[0].start == end - start - 2):
             inside = [
                 SensitiveSpan(kind, first - start, last - start) for kind, first, last in hits
