@@ -361,6 +361,7 @@ async def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `ready` is called with the address when the server accepts
     requests."""
+    # Objects that are loaded at the start live as long as the process: the collector may skip them.
     app = LazyApplication(service, config, loaded=gc.freeze)
     server = Listening(app, service, config, lambda: ready(url_of(listener)))
     await server.serve(sockets=[listener])
