@@ -137,7 +137,8 @@ async def verify_audit(
     against: Iterable[str] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compute every hash again, and report the first broken link of each session.
+    """Compute all hashes of audit records again, and report the first broken link in the hash chain
+    of each session.
 
     The check detects changed, moved, added and removed records, including records removed from the
     end of a session. It does not detect that a whole session was deleted, or that all events and

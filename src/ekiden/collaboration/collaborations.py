@@ -109,7 +109,7 @@ class Incoming:
 
     @property
     def move(self) -> Move:
-        """The move that the sender made with this message."""
+        """The sender's action in the protocol, such as ``propose`` or ``accept``."""
         return self.message.move
 
 
@@ -211,7 +211,7 @@ _PAGE = 100
 
 
 async def run_due(store: Store, *, now_us: int | None = None) -> int:
-    """Expire overdue collaborations of a store, and return the number of handled timers."""
+    """Expire overdue collaborations of a store, and return how many were checked."""
     return len(await expire_due(CollaborationLedger(store, CollaborationSettings()), now_us=now_us))
 
 

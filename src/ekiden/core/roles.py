@@ -119,7 +119,7 @@ class Approval(Confirmation):
     """If set, the tool runs with these arguments, which the person changed. They are JSON text."""
     always: bool = False
     """If true, later calls of this tool by this agent in this session need no approval. If the tool
-    has scopes, only calls with the same `scope` need no approval."""
+    has a `confirmation_scope`, this applies only to calls with the same scope."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)

@@ -174,14 +174,14 @@ DEFAULT_APP = "ekiden"
 
 
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
-    """Return the space of a user's memories in the app, or of the memories of the app itself.
-    Raises `NoMemory` if the memories belong to a user and no user is given.
+    """Return the name of the space, a namespace in the store, that has the memories of a user or of
+    the app itself. Raises `NoMemory` if the memories belong to a user and no user is given.
 
-    An app without a name is ``ekiden``. The command `ekiden memory` has the same default, so it
+    The default app is ``ekiden``. The command `ekiden memory` has the same default, so it
     finds the memories of a program's agents.
 
     All agents that work for a user in an app share the memories of this user. Ids are
-    case-sensitive. The space is a hash of all parts, each with its length, so that different ids
+    case-sensitive. The name contains a hash of the ids, each with its length, so that different ids
     cannot collide.
     """
     app = app or DEFAULT_APP

@@ -207,14 +207,14 @@ def load_project(
 ) -> Project:
     """Load the team of the folder `root`, by default the current folder.
 
-    The team comes from the first of these sources that exists: the Python object that `team` or the
-    setting `team` names as ``module:attribute``, the agent files, the demo team. `overrides` are
-    settings by their dotted names. Raises `AgentFilesInvalid` with every error of every file; with
-    `keep_going` such files are skipped instead. With `inert`, no code that the agent files name is
-    imported, so you can inspect the project and route requests, but you cannot call the project's
-    own tools. A team that `team` names is imported in any case. `files` are agent files that were
-    already read, for example by an `AgentWatcher`. Raises `SettingsInvalid` for invalid settings,
-    and `UserError` if no agent can get requests.
+    The team comes from the first of these sources that exists: the Python object at the
+    ``module:attribute`` in the argument `team` or the setting `team`, the agent files, the demo
+    team. `overrides` are settings by their dotted names. Raises `AgentFilesInvalid` with every
+    error of every file; with `keep_going` such files are skipped instead. With `inert`, code named
+    in agent files is not imported, so you can inspect the project and route requests, but you
+    cannot call the project's own tools. A team in Python is imported even with `inert`. `files` are
+    agent files that were already read, for example by an `AgentWatcher`. Raises `SettingsInvalid`
+    for invalid settings, and `UserError` if no agent can get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)

@@ -140,7 +140,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def chain(self) -> list[str]:
-        """The agents that had the conversation in this run, starting with ``user``."""
+        """The text ``user``, and then the agents that handled the session in this run, in order."""
         return list(self._run.cursor.handoffs.chain)
 
     @property

@@ -7,13 +7,13 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
   expired*, the write raises `LeaseLost` and changes nothing. Leases are measured by the store's own
   clock.
 * `commit` is one transaction: either the whole commit is stored durably, or none of it.
-* The writer numbers the events of a session 1, 2, 3 … A number or a step key that is already stored
-  raises `StepConflict`.
+* The caller of `commit` numbers the events of a session 1, 2, 3 … `commit` raises `StepConflict` if
+  an event with the same number, or a step result with the same key, is already stored.
 * Values that are stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of
   documents and messages, contents of events) must be JSON: dicts with text as keys, lists, text,
   finite numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
   anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
-* Each wake raises the count `wakes` of a session. A process that suspends the session passes the
+* Waking a session raises its count `wakes`. A process that suspends the session passes the
   count that it has read, so no wake is lost between reading and suspending.
 * A message stays open until it is settled. Only the first settlement counts.
 * A database that cannot be reached raises `StoreUnavailable`, never an exception of its driver.
@@ -62,7 +62,7 @@ from ekiden.storage.records import (
 
 
 class SessionStore(Protocol):
-    """Sessions as rows."""
+    """Sessions, each stored as one row."""
 
     async def create(self, new: NewSession) -> None:
         """Store a new session. Raises `SessionExists` if a session with this id exists."""
@@ -143,8 +143,9 @@ class Journal(Protocol):
     """The events and steps of a session."""
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """Store one step. Raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
-        `UserError` for values that are not JSON. After an exception, nothing is changed."""
+        """Store one step of a session. Raises `LeaseLost`, `StepConflict`, `StaleDocument`,
+        `QueueFull`, and `UserError` for values that are not JSON. After an exception, nothing is
+        changed."""
         ...
 
     async def events(
@@ -263,8 +264,8 @@ class QueueStore(Protocol):
         oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
         """Take the next open messages that are due and not leased. They are sorted by priority and
-        age, or only by age. Messages whose `ttl_s` has passed become `expired` and are not
-        returned."""
+        age; with `oldest_first`, only by age. Messages whose `ttl_s` has passed become `expired`
+        and are not returned."""
         ...
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
@@ -306,7 +307,7 @@ class QueueStore(Protocol):
 
 
 class SearchStore(Protocol):
-    """Searchable entries, identified by space and key.
+    """Searchable entries. Each entry has a key in a namespace, its space.
 
     The search for words ignores case. In scripts without spaces between words (Chinese, Japanese,
     Thai …) a word is found at any position. A space without entries is not an error.

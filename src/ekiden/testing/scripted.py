@@ -138,10 +138,10 @@ class ScriptedModel:
             result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
-    Each call of the model uses the next step, regardless of the calling agent. At the end of the
-    ``with`` block, the model checks that all steps were used. If the test continues in another
-    process after a crash, use a function instead of a list: ``ScriptedModel(respond=fn)`` calls
-    ``fn(request)`` for every step, and keeps no state.
+    The list contains the steps of the script. Each call of the model uses the next step, regardless
+    of the calling agent. At the end of the ``with`` block, the model checks that all steps were
+    used. If the test continues in another process after a crash, use a function instead of a list:
+    ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no state.
     """
 
     def __init__(
@@ -366,10 +366,11 @@ class ScriptedRunner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    Each task uses the next step. Like a correct runner, `ScriptedRunner` returns the first reply
-    again for a repeated task with the same idempotency key, and uses no step. If the first attempt
-    raised an exception or was cancelled, the repeated task uses the next step. At the end of the
-    ``with`` block, the runner checks that all steps were used.
+    The list contains the steps of the script: each new task is answered with the next step. Like a
+    correct runner, `ScriptedRunner` returns the first reply again for a repeated task with the same
+    idempotency key, and uses no step. If the first attempt raised an exception or was cancelled,
+    the repeated task uses the next step. At the end of the ``with`` block, the runner checks that
+    all steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:

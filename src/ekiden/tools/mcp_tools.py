@@ -91,7 +91,7 @@ class McpConnection:
 
 
 class McpTools:
-    """Gives agents the tools of MCP servers, by their names in agent files.
+    """Gives agents the tools of MCP servers. Name the tools as in agent files.
 
     A server is started or connected when one of its tools is first needed, and closed at the end::
 
@@ -133,11 +133,11 @@ class McpTools:
         return dict(self._failures)
 
     async def open(self, names: Iterable[str] | None = None) -> None:
-        """Connect the servers of the tools `names`, all at the same time. Without `names`, connect
-        all servers.
+        """Connect the servers that have the tools in `names`, all at the same time. Without
+        `names`, connect all servers.
 
         Servers that fail are in `failures` afterwards. Servers that failed earlier are tried again.
-        Raises `UnknownTool` for a name that no server has.
+        Raises `UnknownTool` for the name of a tool whose server is unknown.
         """
         if names is None:
             wanted = set(self._connections)
@@ -153,7 +153,7 @@ class McpTools:
         the form that some other programs use. The servers of these tools are connected at the same
         time. A server that failed before is not tried again; call `open` for that. A `disabled`
         server has no tools. Raises `McpUnavailable` for the first server that cannot be connected,
-        and `UnknownTool` for a name that no server has.
+        and `UnknownTool` for the name of an unknown tool, or of a tool whose server is unknown.
         """
         references = [(name, read_name(name, self._servers)) for name in names]
         needed = {reference.server for _, reference in references}

@@ -77,8 +77,8 @@ async def fork_session(
     crash during the call leaves at most an empty session.
 
     Raises `SessionNotFound`, and `SessionExists` if a session with the id `new_id` exists. Raises
-    `UserError` if the event does not exist, or if its state is unknown because an older version of
-    Ekiden stored it. For example::
+    `UserError` if the event does not exist, or if the session's state at that point is unknown
+    because an older version of Ekiden stored it. For example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)
@@ -248,8 +248,9 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     are not rolled back. If the process crashes during the call, the session is not rewound, but its
     questions may already be withdrawn.
 
-    Raises `SessionNotFound`, `SessionBusy` if the session is running, and `UserError` if the event
-    does not exist or its state is unknown. For example::
+    Raises `SessionNotFound`, and `SessionBusy` if the session is running. Raises `UserError` if the
+    event does not exist, or if the session's state after the event is unknown because an older
+    version of Ekiden stored it. For example::
 
         print(await rewind_session(store, "customer-42", to_seq=7))
     """

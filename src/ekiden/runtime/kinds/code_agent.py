@@ -226,11 +226,10 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """Handle calls that the code started before an interruption and did not make again
-        afterwards.
+        """Ask a person about each call that the code made before it was interrupted, but did not
+        make when it ran again.
 
-        The runtime calls this method at the end of the code. A person must decide about each such
-        call.
+        The runtime calls this method at the end of the code.
         """
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
