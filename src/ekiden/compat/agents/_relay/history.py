@@ -10,10 +10,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ekiden.compat.agents._relay.items import plain_output
 from ekiden.compat.agents._relay.relay import Relay
 from ekiden.compat.agents.exceptions import UserError
-from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
+from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem, plain_output
 from ekiden.compat.agents.run_state import RunState
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import SessionNotFound

@@ -17,7 +17,6 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-from ekiden.compat.agents._relay.items import plain_output
 from ekiden.compat.agents._relay.local_tools import as_function_call, as_sent
 from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay, in_sdk_words
 from ekiden.compat.agents.agent import Agent
@@ -30,7 +29,7 @@ from ekiden.compat.agents.exceptions import (
     UserError,
 )
 from ekiden.compat.agents.hosted_tools import HostedMCPTool, MCPToolApprovalRequest
-from ekiden.compat.agents.items import ItemHelpers, ModelResponse, typed
+from ekiden.compat.agents.items import ItemHelpers, ModelResponse, plain_output, typed
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
 from ekiden.compat.agents.models.interface import ModelTracing
 from ekiden.compat.agents.retry import with_retries

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.compat.agents._relay import shared_agents
-from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
 from ekiden.compat.agents._relay.local_tools import is_local, output_item, stored_name
 from ekiden.compat.agents.agent import Agent, is_enabled
 from ekiden.compat.agents.agent_output import output_schema_of
@@ -24,10 +23,12 @@ from ekiden.compat.agents.exceptions import (
 )
 from ekiden.compat.agents.handoffs import Handoff, handoff
 from ekiden.compat.agents.items import (
+    EVENT_NAMES,
     HandoffOutputItem,
     ItemHelpers,
     ModelResponse,
     ToolCallOutputItem,
+    run_item,
     typed,
 )
 from ekiden.compat.agents.run_config import RunConfig
