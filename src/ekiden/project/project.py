@@ -321,6 +321,7 @@ def _from_files(
     files, problems = _without_bad_foreign(files, files.problems)
     assembled = _assemble(files, settings, root, inert=inert, partial=partial)
     files, problems = _without_bad_foreign(files, [*problems, *assembled.problems])
+    # Assembled again, so that no handoff leads to a removed agent.
     if len(files.definitions) < len(assembled.agents):
         assembled = _assemble(files, settings, root, inert=inert, partial=partial)
         problems = sorted({*problems, *assembled.problems})

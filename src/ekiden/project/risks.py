@@ -268,6 +268,7 @@ def agent_risks(
 ) -> Iterator[Risk]:
     """The risks of the agent files. A user's own file is a risk only if it names code in the
     project's folder."""
+    # If the project's own file turns approval off, `settings_risks` reports that line instead.
     asks = loaded.settings.tools.ask or loaded.origin("tools.ask").kind == "project"
     foreign = loaded.settings.agents.foreign_user_folders
     users = [

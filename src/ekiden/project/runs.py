@@ -243,6 +243,7 @@ class RunStarter:
         finished.add_done_callback(lambda done: done.exception())
         await self._unless_stopping({mine.task}, wait_s)
         either: set[asyncio.Future[Any]] = {recorded, mine.task}
+        # Without a time limit: the caller needs the recorded handoff, or its error.
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if finished.done():
             return finished.result()
@@ -438,6 +439,7 @@ class RunStarter:
                 mine.number = done.result().number
 
         started.add_done_callback(note)
+        # If the caller leaves, the future must not be cancelled, because `_work` sets its result.
         return await asyncio.shield(started)
 
     async def _work(
@@ -487,6 +489,8 @@ class RunStarter:
             # The estimate does not shrink when workers take runs: count the real queue first.
             newest = await self._store.list(SessionFilter(status="ready"), limit=_READY_READ)
             self._queued = sum(row.owner is None for row in newest.sessions)
+            # Only `_READY_READ` sessions are counted, so only a short queue is known to have room.
+            # Until then, the estimate stays full, and the next call counts again.
             if self._queued >= min(_SHORT_QUEUE, self._most_queued):
                 self._queued = self._most_queued
                 raise TooManyRequests("too many runs wait already", retry_after_s=5)

@@ -164,7 +164,8 @@ async def find_tenants(url: str, main: Store) -> list[str]:
 def _in_schema(url: str, tenant: str) -> str:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    # The database cuts off names beyond 63 characters, and a schema may have 48.
+    # A name of more than 48 characters is refused when the address is read: PostgreSQL would cut
+    # longer names off at 63.
     options["schema"] = f"{options.get('schema') or 'ekiden'}{JOINT}{tenant}"
     return urlunsplit(parts._replace(query=urlencode(options)))
 

@@ -110,6 +110,7 @@ class TrustedFolders:
                 folders = self._read()
                 change(folders)
                 if path.exists():
+                    # `replace_file` keeps the mode of an old file that others may be able to read.
                     os.chmod(path, 0o600)
                 replace_file(path, dumps({"version": _VERSION, "folders": folders}).encode())
         except TimeoutError as exc:

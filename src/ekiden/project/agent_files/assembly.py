@@ -363,6 +363,7 @@ def _tools(
     tools: dict[str, FunctionTool] = {}
     commands = {name: words for name in definition.tools if (words := commands_of(name))}
     for name in definition.tools:
+        # A plain `shell` allows every command; otherwise the first entry got the commands of all.
         if is_mcp_name(name) or (name in commands and "shell" in {*definition.tools, *tools}):
             continue
         place = definition.tool_places.get(name, _NOWHERE)

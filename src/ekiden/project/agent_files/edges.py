@@ -103,6 +103,7 @@ class Edges:
                 self.problems.append(_problem(source, edge, *fault, severity="warning"))
         if edge.to == ROUTER:
             known = self.to_router.setdefault(source.name, [])
+            # The model gets one tool for the router; the checks of the files report a second one.
             if edge.when == "auto" or all(each.when == "auto" for each in known):
                 known.append(edge)
             return

@@ -231,6 +231,7 @@ class _Load:
 
     async def _until_done(self, workers: WorkerProcesses) -> None:
         noted = time.perf_counter()
+        # A session stays `ready` while a worker runs it.
         while (await self._store.list(SessionFilter(status="ready"), limit=1)).sessions:
             workers.check()
             await asyncio.sleep(_POLL_S)

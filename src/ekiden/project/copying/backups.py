@@ -183,6 +183,7 @@ async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -
     with work_folder(target) as folder:
         fault_point("dump.begun")
         new = folder / "dump"
+        # Created first, because `pg_dump` would create a file that other users may read.
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         await run_tool([pg_dump, "--no-password", *dump_arguments(login, schemas, new)], login)
         fault_point("dump.written")

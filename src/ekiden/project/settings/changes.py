@@ -263,6 +263,7 @@ def without(text: str, path: KeyPath) -> str:
     Comments and the objects around the value stay. Raises `JsoncError` for text that is not JSON.
     """
     while True:
+        # One round for each member with this key: the file may repeat it.
         found = _found(parse(text), path)
         if found is None:
             return text
