@@ -314,8 +314,6 @@ class PostgresDatabase(BenchDatabase):
             return done
 
         try:
-            for connection in several:
-                await insert(connection, 0)
             began = time.perf_counter()
             counts = await asyncio.gather(*(insert(each, began + _PROBE_S) for each in several))
             return sum(counts) / (time.perf_counter() - began)
