@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import ekiden.bus.delivery
-import ekiden.bus.service
 import ekiden.conditions.program
 import ekiden.core.values
 from ekiden.core.errors import EkidenError
@@ -121,6 +120,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         """Like asyncio. Timers with the same time run in the order in which they were set."""
         timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        # asyncio counts cancelled timers only if they have this mark (see `_advance`).
         timer._scheduled = True
         self._timers += 1
         heapq.heappush(self._due, (when, self._timers, timer))
@@ -223,6 +223,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return queues
 
     def _run(self, handle: Any, process: Process | None) -> None:
+        # An earlier callback of the same turn may have killed or frozen the process.
         if process is not None and (process.is_dead or process.is_frozen):
             process.held.append(handle)
             return
@@ -279,7 +280,6 @@ BEGIN_US = 1_700_000_000_000_000
 
 _CLOCK_READERS: tuple[ModuleType, ...] = (
     ekiden.bus.delivery,
-    ekiden.bus.service,
     ekiden.conditions.program,
     ekiden.core.values,
 )
@@ -339,8 +339,6 @@ def seeded(loop: SimulatedLoop, chance: Random) -> Iterator[None]:
     ids = Random(chance.random())
     with ExitStack() as stack:
         for module in _CLOCK_READERS:
-            if "time" not in module.__dict__:
-                continue
             stack.callback(setattr, module, "time", module.__dict__["time"])
             setattr(module, "time", simulated)  # noqa: B010
         # For speed, this class has a reference to the function itself.

@@ -59,6 +59,7 @@ class FaultRates:
         if not self.injects_faults:
             return NetworkDelivery(before_s=0.002 + 0.003 * chance.random(), after_s=0.001)
         before_s, after_s = self._delay(), self._delay()
+        # The rates of all faults together are below 0.1, even with the largest factor.
         if (number := chance.random()) > 0.1:
             return NetworkDelivery(before_s=before_s, after_s=after_s)
         return self._fault(before_s, after_s, number)

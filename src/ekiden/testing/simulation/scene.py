@@ -109,6 +109,7 @@ class Outside:
         answers: Counter[str] = Counter()
         for item in request.input:
             if item.get("type") == "function_call":
+                # The tens count the calls, the ones their outputs.
                 answers[item["call_id"]] += 10
             elif item.get("type") == "function_call_output":
                 answers[item["call_id"]] += 1
