@@ -16,7 +16,7 @@ def lookup(order: str) -> str:
     return order
 
 
-def test_a_plain_function_is_no_tool_and_the_message_says_what_to_do() -> None:
+def test_a_plain_function_in_tools_is_refused_with_advice() -> None:
     plain: list[Any] = [lookup]
     with pytest.raises(UserError, match=r"agent 'a' has <function lookup.*wrap it with @function_"):
         Agent("a", tools=plain)
@@ -33,7 +33,7 @@ def test_a_plain_function_is_no_tool_and_the_message_says_what_to_do() -> None:
         (None, "must be lists"),
     ],
 )
-def test_what_is_no_list_of_tools_is_refused(tools: Any, told: str) -> None:
+def test_an_invalid_tools_list_is_refused(tools: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         Agent("a", tools=tools)
 
@@ -47,7 +47,7 @@ def test_what_is_no_list_of_tools_is_refused(tools: Any, told: str) -> None:
         (Agent("b"), "must be lists"),
     ],
 )
-def test_what_is_no_list_of_handoffs_is_refused(handoffs: Any, told: str) -> None:
+def test_an_invalid_handoffs_list_is_refused(handoffs: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         Agent("a", handoffs=handoffs)
 
@@ -61,13 +61,13 @@ def test_a_name_may_be_of_any_script(name: str) -> None:
     "name",
     ["", "  ", 7, None, "a\x00", "a\nb", "\x1b[31m", "a\x85", "a\u2028b", "a\ud800", "a" * 201],
 )
-def test_a_name_that_a_store_or_a_log_cannot_take_is_refused(name: Any) -> None:
+def test_a_name_that_cannot_be_stored_or_logged_is_refused(name: Any) -> None:
     with pytest.raises(UserError, match="name") as caught:
         Agent(name)
     assert str(caught.value).isprintable()
 
 
-def test_copies_share_the_lists_they_are_not_given() -> None:
+def test_a_clone_shares_the_lists_that_are_not_replaced() -> None:
     agent: Agent[Any] = Agent("a", tools=[function_tool(lookup)], handoffs=[Agent("b")])
     for copy in (agent.clone(name="c"), dataclasses.replace(agent, name="c")):
         assert copy.tools is agent.tools
@@ -77,25 +77,25 @@ def test_copies_share_the_lists_they_are_not_given() -> None:
 
 
 @pytest.mark.parametrize("what", ["x", None, [Agent("a")]])
-def test_a_team_is_made_of_agents(what: Any) -> None:
+def test_a_team_accepts_only_agents(what: Any) -> None:
     with pytest.raises(UserError, match="a team is made of Agent objects, not of"):
         Team(what)
 
 
-def test_two_agents_of_one_name_are_refused_with_the_way_out() -> None:
+def test_two_agents_with_one_name_are_refused_with_advice() -> None:
     a: Agent[Any] = Agent("a", handoffs=[Agent("b"), handoff(Agent("b"))])
     with pytest.raises(UserError, match="two different agents .* 'b': use one and the same Agent"):
         Team(a)
 
 
-def test_a_wrong_handoff_that_came_later_is_found_by_the_team() -> None:
+def test_an_invalid_handoff_added_later_is_found_by_the_team() -> None:
     a: Agent[Any] = Agent("a")
     a.handoffs.append("b")
     with pytest.raises(UserError, match="`handoffs` of agent 'a' has 'b'"):
         Team(a)
 
 
-def test_a_team_of_many_is_found_through_circles() -> None:
+def test_a_team_finds_agents_through_cyclic_handoffs() -> None:
     a: Agent[Any] = Agent("a")
     b: Agent[Any] = Agent("b", handoffs=[a, handoff(a)])
     a.handoffs.append(b)

@@ -16,14 +16,14 @@ def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-def test_a_function_or_something_inside_is_found() -> None:
+def test_a_function_or_a_nested_attribute_is_imported() -> None:
     import json
 
     assert import_by_name("json:loads") is json.loads
     assert import_by_name("json.decoder:JSONDecoder.decode") is json.JSONDecoder.decode
 
 
-def test_the_project_is_looked_into_first_and_stays_on_the_path(tmp_path: Path) -> None:
+def test_the_project_folder_is_searched_first_and_stays_on_the_path(tmp_path: Path) -> None:
     (tmp_path / "by_name_here.py").write_text("def here(): return 'here'\n")
     for _ in range(2):
         assert import_by_name("by_name_here:here", root=tmp_path)() == "here"
@@ -42,7 +42,7 @@ def test_the_project_is_looked_into_first_and_stays_on_the_path(tmp_path: Path) 
         ("", "has no 'f'"),
     ],
 )
-def test_whatever_goes_wrong_is_one_error(tmp_path: Path, source: str, told: str) -> None:
+def test_every_import_failure_is_one_error_type(tmp_path: Path, source: str, told: str) -> None:
     name = f"by_name_bad_{abs(hash(source))}"
     (tmp_path / f"{name}.py").write_text(source + "\n")
     with pytest.raises(NotImportable, match=told) as caught:
@@ -52,19 +52,19 @@ def test_whatever_goes_wrong_is_one_error(tmp_path: Path, source: str, told: str
 
 
 @pytest.mark.parametrize("name", ["", "f", "a:", ":f", "a:b:c", "a b:c", "../a:f", "a:b-c"])
-def test_a_name_of_another_form_is_refused(name: str) -> None:
+def test_a_name_without_a_colon_is_refused(name: str) -> None:
     with pytest.raises(NotImportable, match="write module:function"):
         import_by_name(name)
 
 
-def test_a_module_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
+def test_a_missing_module_is_reported_as_missing(tmp_path: Path) -> None:
     with pytest.raises(NotImportable, match="in the path, and none is installed"):
         import_by_name("by_name_nowhere.inside:f")
     with pytest.raises(NotImportable, match="in the project's folder, and none is installed"):
         import_by_name("by_name_nowhere:f", root=tmp_path)
 
 
-def test_another_module_of_the_name_is_not_taken_for_the_projects(tmp_path: Path) -> None:
+def test_a_module_of_the_same_name_from_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("def f(): pass\n")
     (tmp_path / "sys.py").write_text("def f(): pass\n")
     with pytest.raises(NotImportable, match="another module called 'json' is loaded already"):

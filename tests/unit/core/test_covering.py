@@ -22,7 +22,7 @@ SHAPED = {
 
 
 @each_case("name", SHAPED)
-def test_what_looks_like_a_key_is_covered_wherever_it_stands(name: str) -> None:
+def test_text_that_looks_like_an_api_key_is_masked_everywhere(name: str) -> None:
     secret = SHAPED[name]()
     value = {"a": ["before", f"the key {secret}, and more"], "n": 1, "none": None}
     assert secret not in str(masked_keys(value))
@@ -30,7 +30,7 @@ def test_what_looks_like_a_key_is_covered_wherever_it_stands(name: str) -> None:
     assert masked_keys(value)["a"][0] == "before"
 
 
-def test_a_private_key_is_covered_as_a_whole() -> None:
+def test_a_private_key_is_masked_completely() -> None:
     line = pem_line()
     assert masked_keys(f"here: {pem(line)}.") == f"here: {MASK}."
 
@@ -44,7 +44,7 @@ def test_a_private_key_is_covered_as_a_whole() -> None:
         ["a key is needed", "the token is missing", 7, None, True],
     ],
 )
-def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
+def test_a_value_without_secrets_is_returned_unchanged(value: object) -> None:
     assert masked_keys(value) is value
     assert without_known(value) is value
 
@@ -61,13 +61,11 @@ def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
         ("the password is wrong", "the password is wrong"),
     ],
 )
-def test_what_a_word_calls_a_secret_is_covered_in_texts_about_failures(
-    text: str, shown: str
-) -> None:
+def test_values_of_secret_names_in_error_texts_are_masked(text: str, shown: str) -> None:
     assert masked_names(text) == cover(text) == shown
 
 
-def test_the_environment_tells_its_secrets_by_names_headers_and_addresses() -> None:
+def test_secrets_are_found_in_environment_names_headers_and_addresses() -> None:
     found = secrets_of(
         {
             "SHOP_TOKEN": "aaaaaaaaaa",
@@ -82,7 +80,7 @@ def test_the_environment_tells_its_secrets_by_names_headers_and_addresses() -> N
     assert found == ["header-value-1", "aaaaaaaaaa", "word-12345", "bbbbbbbbb"]
 
 
-def test_secrets_of_this_process_are_covered_in_what_tools_give(
+def test_environment_secrets_are_masked_in_tool_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     secret, other, short = plain(), plain(), "abc12345"
@@ -99,10 +97,10 @@ def test_secrets_of_this_process_are_covered_in_what_tools_give(
     "text",
     ["a-" * 100_000, "token" * 40_000, "token= " * 30_000, "://:" * 50_000, "x" * 200_000],
 )
-def test_hostile_texts_take_no_time(text: str) -> None:
+def test_hostile_texts_are_masked_in_linear_time(text: str) -> None:
     cover(text)  # What goes back and forth would take hours.
 
 
-def test_covering_twice_changes_nothing() -> None:
+def test_masking_is_idempotent() -> None:
     once = cover(f"api_key={openai()} and password: 'abcdefg1'")
     assert cover(once) == once

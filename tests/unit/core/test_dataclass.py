@@ -43,7 +43,7 @@ def _classes(make: Any, options: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_class_is_described_and_filled_as_by_the_standard_library(
+def test_the_decorator_equals_the_one_of_the_standard_library(
     options: dict[str, Any],
 ) -> None:
     for ours, theirs in zip(
@@ -82,7 +82,7 @@ class Point:
     y: tuple[int, ...] = ()
 
 
-def test_a_frozen_value_cannot_be_changed_is_hashed_and_can_be_copied() -> None:
+def test_a_frozen_value_is_immutable_hashable_and_copyable() -> None:
     point = Point(1, (2, 3))
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
         point.x = 2  # type: ignore[misc]

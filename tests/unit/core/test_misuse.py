@@ -142,13 +142,13 @@ MISUSE: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", MISUSE)
-def test_misuse_is_refused_with_the_reason(what: str) -> None:
+def test_invalid_arguments_are_refused_with_the_reason(what: str) -> None:
     make, fields, problem = MISUSE[what]
     with pytest.raises(UserError, match=problem):
         make(**fields)
 
 
-def test_a_title_names_arguments_that_the_tool_has() -> None:
+def test_an_approval_title_must_name_arguments_of_the_tool() -> None:
     with pytest.raises(UserError, match="names 'sum', which is not an argument of tool 'pay'"):
 
         @function_tool(name_override="pay", confirmation=Approval(title="Pay {sum}"))
@@ -157,7 +157,7 @@ def test_a_title_names_arguments_that_the_tool_has() -> None:
             return ""
 
 
-def test_a_list_is_taken_where_a_tuple_belongs() -> None:
+def test_a_list_is_accepted_in_place_of_a_tuple() -> None:
     triggers = Triggers(keywords=["error", "crash"])  # type: ignore[arg-type]
     assert triggers == Triggers(keywords=("error", "crash"))
     assert hash(triggers) == hash(Triggers(keywords=("error", "crash")))
@@ -174,7 +174,7 @@ def test_a_list_is_taken_where_a_tuple_belongs() -> None:
         ({"type": "function_call_output", "call_id": "c"}, "without `output`"),
     ],
 )
-async def test_what_is_no_item_of_a_conversation_is_refused_and_not_stored(
+async def test_an_invalid_conversation_item_is_refused_and_not_stored(
     item: dict[str, Any], problem: str
 ) -> None:
     store = MemoryStore()
@@ -205,7 +205,7 @@ async def test_a_decomposer_and_an_aggregator_may_be_functions(is_async: bool) -
     assert state.final_response == "one + two"
 
 
-def test_checks_make_agents_hardly_slower() -> None:
+def test_argument_checks_of_agents_are_fast() -> None:
     count = 2_000
     began = perf_counter()
     for number in range(count):

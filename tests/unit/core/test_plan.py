@@ -46,7 +46,7 @@ def test_a_task_gets_an_id_and_a_time() -> None:
         ({"parameters": {"a": float("nan")}}, "must be JSON"),
     ],
 )
-def test_a_task_that_nobody_could_do_is_refused(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_task_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         AgentTask(**{"agent": "a", "description": "d", **fields})
 
@@ -63,7 +63,7 @@ def test_a_task_that_nobody_could_do_is_refused(fields: dict[str, Any], words: s
         ({"success": True, "data": {1, 2}}, "must be JSON"),
     ],
 )
-def test_a_success_has_data_and_a_failure_has_an_error(fields: dict[str, Any], words: str) -> None:
+def test_a_success_requires_data_and_a_failure_an_error(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         AgentResult(task_id="t", agent="a", **fields)
 
@@ -78,7 +78,7 @@ def test_a_success_has_data_and_a_failure_has_an_error(fields: dict[str, Any], w
         ((task("x"), task("a", "b", "x"), task("b", "c"), task("c", "a")), "circle: a → b → c → a"),
     ],
 )
-def test_a_plan_that_cannot_be_run_is_refused(tasks: tuple[AgentTask, ...], words: str) -> None:
+def test_an_invalid_plan_is_refused(tasks: tuple[AgentTask, ...], words: str) -> None:
     with pytest.raises(UserError, match=words):
         TaskDecomposition(tasks=tasks)
 
@@ -86,7 +86,7 @@ def test_a_plan_that_cannot_be_run_is_refused(tasks: tuple[AgentTask, ...], word
 @given(
     edges=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=15, unique=True),
 )
-def test_exactly_the_graphs_with_circles_are_refused(edges: list[tuple[int, int]]) -> None:
+def test_only_plans_with_cycles_are_refused(edges: list[tuple[int, int]]) -> None:
     needs: dict[int, set[int]] = {node: set() for node in range(7)}
     for start, end in edges:
         needs[start].add(end)
@@ -102,7 +102,7 @@ def test_exactly_the_graphs_with_circles_are_refused(edges: list[tuple[int, int]
         assert TaskDecomposition(tasks=tasks).requires_aggregation
 
 
-def test_what_is_stored_is_read_again() -> None:
+def test_a_stored_plan_is_read_back_unchanged() -> None:
     first = AgentTask(agent="a", description="東京", parameters={"n": [1]}, task_id="t1")
     plan = TaskDecomposition(tasks=(first, task("t2", "t1")), reasoning="so", notes=("n",))
     assert TaskDecomposition.from_json(plan.to_json()) == plan
@@ -133,12 +133,12 @@ def test_what_is_stored_is_read_again() -> None:
         ({"fallback": "b"}, "not among the supervisor's agents: a"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(fields: dict[str, Any], words: str) -> None:
+def test_invalid_plan_settings_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         PlanSettings(**{"members": (Agent("a"),), **fields})
 
 
-def test_the_fallback_is_the_last_member_where_nobody_is_named() -> None:
+def test_the_default_fallback_is_the_last_member() -> None:
     members = (Agent("a"), Agent("b"))
     assert PlanSettings(members=members).fallback_name == "b"
     assert PlanSettings(members=members, fallback="a").fallback_name == "a"

@@ -206,7 +206,7 @@ _AROUND = [
 
 
 @each_case(("kind", "text"), SENSITIVE)
-def test_it_is_found_whatever_stands_beside_it(kind: str, text: str) -> None:
+def test_sensitive_data_is_found_between_any_surrounding_characters(kind: str, text: str) -> None:
     for before, after in _AROUND:
         whole = before + text + after
         found = [(each.kind, whole[each.start : each.end]) for each in find_sensitive(whole)]
@@ -216,7 +216,7 @@ def test_it_is_found_whatever_stands_beside_it(kind: str, text: str) -> None:
 
 
 @each_case("text", HARMLESS)
-def test_what_only_looks_like_it_stays(text: str) -> None:
+def test_text_that_only_resembles_sensitive_data_is_kept(text: str) -> None:
     assert find_sensitive(text) == []
     assert redact_text(text) is text
 
@@ -248,7 +248,7 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
         ("-----BEGIN PRIVATE KEY-----\nMIIEow", "[api_key]"),
     ],
 )
-def test_only_what_is_sensitive_is_covered(text: str, covered: str) -> None:
+def test_only_sensitive_data_is_redacted(text: str, covered: str) -> None:
     assert redact_text(text) == covered.replace("+86 [phone] 2024", "[phone] 2024")
 
 
@@ -266,17 +266,17 @@ def test_the_mask_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("mask", ["", "0", "x@example.com", "a\n", "%40"])
-def test_a_mask_that_could_be_found_itself_is_refused(mask: str) -> None:
+def test_a_mask_that_looks_sensitive_is_refused(mask: str) -> None:
     with pytest.raises(UserError, match="a mask must be"):
         redact_text("x", mask=mask)
 
 
-def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
+def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="known: card, .*did you mean 'email'"):
         find_sensitive("x", kinds=["e-mail"])
 
 
-def test_json_stays_json_and_is_otherwise_as_it_was_written() -> None:
+def test_redacted_json_keeps_its_formatting() -> None:
     text = (
         '{ "phone" : 13812345678, "n": 1.0, "big": 1e400, "a@b.co": ["\\n13812345678\\u00e9"],'
         ' "nested": "{\\"phone\\": 4155552671, \\"k\\": \\"\\\\nana@example.com\\"}",\n'
@@ -289,18 +289,18 @@ def test_json_stays_json_and_is_otherwise_as_it_was_written() -> None:
     )
 
 
-def test_a_private_key_as_a_list_of_lines_is_covered_line_by_line() -> None:
+def test_a_private_key_as_a_list_of_lines_is_redacted_line_by_line() -> None:
     covered = json.loads(redact_text(json.dumps({"key": _PEM.split("\n"), "n": 5})))
     assert covered == {"key": ["[api_key]"] * 4, "n": 5}
 
 
-def test_a_lone_number_is_a_string_once_it_is_covered_where_json_is_meant() -> None:
+def test_redact_json_turns_a_redacted_number_into_a_string() -> None:
     assert redact_json("13812345678") == '"[phone]"'
     assert redact_text("13812345678") == "[phone]"
     assert redact_json("no JSON: 13812345678") == "no JSON: [phone]"
 
 
-def test_json_that_is_nested_too_deep_is_covered_as_text() -> None:
+def test_json_nested_too_deep_is_redacted_as_text() -> None:
     text = "[" * 100_000 + '"ana@example.com"' + "]" * 100_000
     assert redact_text(text) == text.replace("ana@example.com", "[email]")
 
@@ -322,7 +322,7 @@ _TEXTS = st.lists(_PIECES | st.text(max_size=5), max_size=12).map("".join)
 @settings(deadline=None, max_examples=examples(300))
 @given(text=_TEXTS, kinds=st.sets(st.sampled_from(SENSITIVE_KINDS)))
 @example(text="+14155552671 9876543210", kinds=set(SENSITIVE_KINDS))
-def test_nothing_is_left_to_be_found_and_covering_twice_is_covering_once(
+def test_redacted_text_has_no_findings_and_redacting_is_idempotent(
     text: str, kinds: set[str]
 ) -> None:
     for mask in ("[{kind}]", "REDACTED"):
@@ -334,7 +334,7 @@ def test_nothing_is_left_to_be_found_and_covering_twice_is_covering_once(
 
 @settings(deadline=None, max_examples=examples(300))
 @given(text=_TEXTS)
-def test_findings_are_in_order_and_apart(text: str) -> None:
+def test_findings_are_ordered_and_do_not_overlap(text: str) -> None:
     found = find_sensitive(text)
     borders = [place for each in found for place in (each.start, each.end)]
     assert borders == sorted(borders)
@@ -358,9 +358,7 @@ def strings(value: object) -> list[str]:
 
 @settings(deadline=None)
 @given(value=_JSON, ascii_only=st.booleans())
-def test_json_is_valid_after_covering_and_has_nothing_to_be_found(
-    value: object, ascii_only: bool
-) -> None:
+def test_redacted_json_is_valid_and_has_no_findings(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     covered = json.loads(redact_json(text))
     assert type(covered) is type(value) or isinstance(covered, str)
@@ -377,7 +375,7 @@ _HOSTILE = [
 
 
 @each_case("piece", _HOSTILE)
-def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
+def test_hostile_text_is_redacted_in_linear_time(piece: str) -> None:
     text = piece * (40_000 // len(piece))
     redact_text(text)
     redact_json(f'["{text}"]')  # What goes back and forth would take hours.

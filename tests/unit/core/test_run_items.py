@@ -37,13 +37,13 @@ def test_a_plain_item_is_sent_back_as_the_same_object() -> None:
     assert ModelResponse(output=[said]).to_input_items()[0] is said
 
 
-def test_what_the_provider_only_gives_is_not_sent_back() -> None:
+def test_output_only_fields_are_not_sent_back() -> None:
     call: Item = {**function_call("1", "look", "{}"), "created_by": "server"}
     assert ToolCallItem(Agent("a"), call).to_input_item() == function_call("1", "look", "{}")
     assert call["created_by"] == "server"
 
 
-def test_an_item_keeps_its_agents_until_it_is_told_to_let_go() -> None:
+def test_an_item_keeps_its_agents_until_released() -> None:
     agents: list[Any] = [Agent("a"), Agent("b")]
     item = HandoffOutputItem(
         agents[0], function_output("1", "{}"), source_agent=agents[0], target_agent=agents[1]
@@ -69,7 +69,7 @@ def test_a_copied_item_shares_agent_and_content() -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_calls_say_their_tool_and_their_id(plain: bool) -> None:
+def test_call_items_have_tool_name_and_call_id(plain: bool) -> None:
     raw = function_call("1", "look", "{}")
     item = ToolCallItem(Agent("a"), raw if plain else ResponseFunctionToolCall(**raw))
     assert (item.tool_name, item.call_id) == ("look", "1")
@@ -77,7 +77,7 @@ def test_calls_say_their_tool_and_their_id(plain: bool) -> None:
     assert ToolApprovalItem(Agent("a"), raw, tool_name="other").tool_name == "other"
 
 
-def test_every_kind_of_run_item_has_a_name_of_its_own() -> None:
+def test_every_run_item_type_has_a_unique_name() -> None:
     def leaves(kind: type[RunItemBase]) -> list[type[RunItemBase]]:
         children = [c for c in kind.__subclasses__() if c.__module__.startswith("ekiden.core.")]
         return [leaf for child in children for leaf in leaves(child)] if children else [kind]
@@ -93,7 +93,7 @@ def parts(*texts: str, refusal: str | None = None) -> Item:
     return {"type": "message", "role": "assistant", "content": content}
 
 
-def test_text_is_read_from_plain_messages_as_from_objects() -> None:
+def test_text_is_read_from_dicts_and_from_typed_messages() -> None:
     raw = parts("a", "b", refusal="no")
     typed = ResponseOutputMessage.model_construct(**raw)
     for message in (raw, typed):
@@ -106,14 +106,14 @@ def test_text_is_read_from_plain_messages_as_from_objects() -> None:
 
 
 @pytest.mark.parametrize("item", [parts(), {"type": "message"}, function_call("1", "a", "{}")])
-def test_an_item_without_text_has_none(item: Item) -> None:
+def test_an_item_without_text_returns_no_text(item: Item) -> None:
     assert ItemHelpers.extract_last_content(item) == ""
     assert ItemHelpers.extract_last_text(item) is None
     assert ItemHelpers.extract_text(item) is None
     assert ItemHelpers.extract_refusal(item) is None
 
 
-def test_input_becomes_a_list_of_its_own() -> None:
+def test_input_is_copied_to_a_new_list() -> None:
     assert ItemHelpers.input_to_new_input_list("hi") == [user_message("hi")]
     given_in = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]
     copied = ItemHelpers.input_to_new_input_list(given_in)
@@ -121,7 +121,7 @@ def test_input_becomes_a_list_of_its_own() -> None:
     assert given_in[0]["content"]
 
 
-def test_a_tools_result_becomes_the_answer_to_its_call() -> None:
+def test_a_tool_result_becomes_the_output_of_its_call() -> None:
     call = function_call("1", "look", "{}")
     assert ItemHelpers.tool_call_output_item(call, "x") == function_output("1", "x")
     assert ItemHelpers.tool_call_output_item(call, 7) == function_output("1", "7")
@@ -129,7 +129,7 @@ def test_a_tools_result_becomes_the_answer_to_its_call() -> None:
     assert ItemHelpers.tool_call_output_item(call, rich)["output"] is rich
 
 
-def test_a_shells_output_is_sent_back_without_notes_on_it() -> None:
+def test_a_shell_output_is_sent_back_without_created_by() -> None:
     chunk = {"stdout": "ok", "created_by": "server"}
     raw = {"type": "shell_call_output", "call_id": "1", "status": "completed", "output": [chunk, 1]}
     item = ToolCallOutputItem(Agent("a"), raw)
@@ -139,7 +139,7 @@ def test_a_shells_output_is_sent_back_without_notes_on_it() -> None:
     assert chunk["created_by"] == "server"
 
 
-def test_the_text_of_a_runs_messages_is_joined() -> None:
+def test_the_texts_of_all_messages_are_joined() -> None:
     agent: Agent[Any] = Agent("a")
     items: list[RunItem] = [
         MessageOutputItem(agent, parts("a", "b")),

@@ -10,7 +10,7 @@ import pytest
 from ekiden import MemoryStore, Session, UserError
 
 
-def test_only_none_makes_a_new_id() -> None:
+def test_only_a_session_id_of_none_generates_an_id() -> None:
     store = MemoryStore()
     made = {Session(store=store).session_id, Session(None, store=store).session_id}
     assert len(made) == 2
@@ -18,18 +18,18 @@ def test_only_none_makes_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("session_id", ["", " ", "a b", "a\n", "x" * 129])
-def test_a_text_that_is_no_id_is_refused(session_id: str) -> None:
+def test_an_invalid_session_id_is_refused(session_id: str) -> None:
     with pytest.raises(UserError, match="is not a valid session id"):
         Session(session_id, store=MemoryStore())
 
 
 @pytest.mark.parametrize("session_id", [5, 0, False, b"s", ("s",)])
-def test_an_id_is_text(session_id: Any) -> None:
+def test_a_session_id_that_is_not_text_is_refused(session_id: Any) -> None:
     with pytest.raises(UserError, match="a session id is text, not"):
         Session(session_id, store=MemoryStore())
 
 
 @pytest.mark.parametrize("store", ["desk.db", Path("desk.db")])
-def test_the_path_of_a_store_is_not_a_store(store: Any) -> None:
+def test_a_path_in_place_of_a_store_is_refused_with_advice(store: Any) -> None:
     with pytest.raises(UserError, match="open_store\\('desk.db'\\) gives one"):
         Session("s", store=store)

@@ -48,7 +48,7 @@ def test_every_object_is_closed_and_requires_all_its_fields() -> None:
     assert "'default': None" not in str(strict)
 
 
-def test_what_is_strict_stays_as_it_is_and_nothing_is_changed_in_place() -> None:
+def test_a_strict_schema_is_unchanged_and_the_input_is_not_modified() -> None:
     schema = Tree.model_json_schema()
     before = deepcopy(schema)
     strict = ensure_strict_json_schema(schema)
@@ -56,7 +56,7 @@ def test_what_is_strict_stays_as_it_is_and_nothing_is_changed_in_place() -> None
     assert ensure_strict_json_schema(strict) == strict
 
 
-def test_a_reference_with_words_beside_it_is_written_out() -> None:
+def test_a_reference_with_a_description_is_inlined() -> None:
     strict = ensure_strict_json_schema(Tree.model_json_schema())
     best = strict["properties"]["best"]
     assert best["description"] == "the best one"
@@ -64,7 +64,7 @@ def test_a_reference_with_words_beside_it_is_written_out() -> None:
     assert "$ref" not in best
 
 
-def test_a_reference_to_itself_ends() -> None:
+def test_a_recursive_reference_terminates() -> None:
     node = {"properties": {"next": {"$ref": "#/$defs/node", "description": "the next"}}}
     strict = ensure_strict_json_schema(
         {"$defs": {"node": {"type": "object", **node}}, "$ref": "#/$defs/node"}
@@ -90,7 +90,7 @@ def test_an_all_of_with_one_member_is_merged() -> None:
     assert len(strict["properties"]["b"]["allOf"]) == 2
 
 
-def test_nothing_is_an_object_without_fields() -> None:
+def test_an_empty_schema_is_an_object_without_fields() -> None:
     assert ensure_strict_json_schema({}) == {
         "type": "object",
         "properties": {},
@@ -120,6 +120,6 @@ class Free(BaseModel):
         ("text", "must be an object, not str"),
     ],
 )
-def test_what_has_no_strict_form_is_refused_with_its_place(schema: Any, told: str) -> None:
+def test_a_schema_without_a_strict_form_is_refused_with_its_place(schema: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         ensure_strict_json_schema(schema)

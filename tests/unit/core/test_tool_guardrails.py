@@ -39,11 +39,11 @@ async def no_tool(ctx: ToolContext[Any], arguments: str) -> str:
     return arguments
 
 
-def test_without_a_behavior_an_output_allows() -> None:
+def test_an_output_without_a_behavior_allows() -> None:
     assert Output() == Output.allow() == Output(None, {"type": "allow"})
 
 
-def test_the_three_behaviors_keep_what_was_found() -> None:
+def test_the_three_behaviors_keep_the_output_info() -> None:
     assert Output.allow(1) == Output(1, {"type": "allow"})
     assert Output.raise_exception([2]) == Output([2], {"type": "raise_exception"})
     rejected = Output.reject_content("too much", output_info="sum")
@@ -64,7 +64,7 @@ async def test_a_function_becomes_a_guardrail_with_its_name() -> None:
     assert await small_sums.run(input_data()) == Output.allow('{"cents":1}')
 
 
-async def test_an_async_function_with_a_name_of_its_own_becomes_one_too() -> None:
+async def test_an_async_function_becomes_a_guardrail_with_a_given_name() -> None:
     @tool_output_guardrail(name="no keys")
     async def check(data: ToolOutputGuardrailData) -> Output:
         return Output.allow([data.agent, data.output])
@@ -75,14 +75,14 @@ async def test_an_async_function_with_a_name_of_its_own_becomes_one_too() -> Non
     assert await check.run(data) == Output.allow(["desk", "sk-1"])
 
 
-def test_a_decorator_may_be_called_with_nothing() -> None:
+def test_a_decorator_may_be_called_without_arguments() -> None:
     assert tool_input_guardrail()(lambda data: Output()).get_name() == "<lambda>"
     assert tool_output_guardrail()(lambda data: Output()).get_name() == "<lambda>"
     assert tool_output_guardrail(lambda data: Output()).get_name() == "<lambda>"
     assert tool_input_guardrail(name="given")(lambda data: Output()).get_name() == "given"
 
 
-def test_a_callable_without_a_name_is_called_after_its_type() -> None:
+def test_a_callable_without_a_name_is_named_after_its_type() -> None:
     assert tool_input_guardrail(partial(lambda data: Output())).get_name() == "partial"
 
 
@@ -93,7 +93,7 @@ def test_a_guardrail_must_be_callable(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [None, True, "allow", {"type": "allow"}, 0])
-async def test_what_is_no_decision_is_refused(given: Any) -> None:
+async def test_a_result_that_is_no_output_is_refused(given: Any) -> None:
     with pytest.raises(
         UserError, match=f"'decide' returned {type(given).__name__}, not a ToolGuard"
     ):
@@ -113,19 +113,19 @@ async def test_what_is_no_decision_is_refused(given: Any) -> None:
         {"type": "reject_content", "message": 7},
     ],
 )
-async def test_a_behavior_that_does_not_exist_is_refused(behavior: Any) -> None:
+async def test_an_unknown_behavior_is_refused(behavior: Any) -> None:
     guardrail = ToolOutputGuardrail(lambda data: Output(None, behavior), name="odd")
     with pytest.raises(UserError, match="'odd' returned a behavior that does not exist"):
         await guardrail.run(ToolOutputGuardrailData(input_data().context, None, None))
 
 
-def test_a_tool_has_no_guardrails_unless_it_is_given_some() -> None:
+def test_a_tool_has_no_guardrails_by_default() -> None:
     tool = FunctionTool("pay", "", {}, no_tool)
     assert tool.tool_input_guardrails is None
     assert tool.tool_output_guardrails is None
 
 
-def test_a_tool_takes_guardrails_of_the_right_kind_only() -> None:
+def test_a_tool_accepts_only_guardrails_of_the_right_kind() -> None:
     inputs, outputs = (
         ToolInputGuardrail(lambda _: Output()),
         ToolOutputGuardrail(lambda _: Output()),
@@ -152,13 +152,13 @@ def test_a_tool_takes_guardrails_of_the_right_kind_only() -> None:
         GuardrailDecision(type="tool_output", guardrail="a", behavior="raise_exception"),
     ],
 )
-def test_a_decision_comes_back_from_json(decision: GuardrailDecision) -> None:
+def test_a_decision_is_restored_from_json(decision: GuardrailDecision) -> None:
     data = decision.to_json()
     assert GuardrailDecision.from_json(data) == decision
     assert data["result"] == ("passed" if decision.behavior == "allow" else "failed")
 
 
-def test_a_decision_can_be_told_without_what_may_be_secret() -> None:
+def test_a_decision_omits_sensitive_fields_on_request() -> None:
     decision = GuardrailDecision(
         type="tool_output", guardrail="keys", behavior="reject_content", message="sk-1", info="sk-1"
     )
@@ -168,7 +168,7 @@ def test_a_decision_can_be_told_without_what_may_be_secret() -> None:
 @pytest.mark.parametrize(
     "output", [Output.allow(1), Output.reject_content("no", 2), Output.raise_exception()]
 )
-def test_a_decision_gives_the_output_that_it_was_made_of(output: Output) -> None:
+def test_a_decision_returns_its_output(output: Output) -> None:
     decision = GuardrailDecision(
         type="tool_input",
         guardrail="a",
@@ -179,7 +179,7 @@ def test_a_decision_gives_the_output_that_it_was_made_of(output: Output) -> None
     assert decision.output == output
 
 
-def test_a_rejection_whose_message_was_not_recorded_has_an_empty_one() -> None:
+def test_a_rejection_without_a_recorded_message_has_an_empty_one() -> None:
     decision = GuardrailDecision(type="tool_input", guardrail="a", behavior="reject_content")
     assert decision.output == Output.reject_content("")
 
@@ -191,7 +191,7 @@ def test_a_rejection_whose_message_was_not_recorded_has_an_empty_one() -> None:
         (ToolOutputGuardrailTripwireTriggered, "guardrail.tool_output"),
     ],
 )
-def test_a_tripwire_names_guardrail_and_tool_and_the_way_out(error: Any, code: str) -> None:
+def test_a_tripwire_names_guardrail_tool_and_advice(error: Any, code: str) -> None:
     guardrail = ToolInputGuardrail(lambda _: Output(), name="limit")
     output = Output.raise_exception("found")
     raised = error(guardrail, output, tool="pay")
@@ -202,12 +202,12 @@ def test_a_tripwire_names_guardrail_and_tool_and_the_way_out(error: Any, code: s
     assert isinstance(raised, GuardrailError)
 
 
-def test_a_guardrail_that_failed_says_of_which_tool_and_why() -> None:
+def test_a_failed_guardrail_names_the_tool_and_the_reason() -> None:
     error = GuardrailFailed("limit", "pay", "KeyError: 'cents'", stage="input")
     assert error.code == "guardrail.failed"
     for word in ("'limit'", "'pay'", "KeyError: 'cents'", "input", "resume"):
         assert word in str(error)
 
 
-def test_an_error_that_ended_no_run_has_no_run_data() -> None:
+def test_an_error_outside_a_run_has_no_run_data() -> None:
     assert EkidenError("x").run_data is None

@@ -35,7 +35,7 @@ def install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(home / "site"))
 
 
-def test_a_machine_may_have_none(home: Path) -> None:
+def test_a_machine_may_have_no_second_encoder(home: Path) -> None:
     assert second_encoder() is None
     (home / ".ekiden" / "encoders").mkdir(parents=True)
     (encoders_folder() / "notes.txt").write_text("no folder")
@@ -48,7 +48,7 @@ def test_a_package_is_found_and_not_imported(home: Path, monkeypatch: pytest.Mon
     assert "some_weights" not in sys.modules
 
 
-def test_folders_go_before_packages_and_the_first_name_before_others(
+def test_folders_take_precedence_over_packages_in_name_order(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(home, monkeypatch)
@@ -58,7 +58,9 @@ def test_folders_go_before_packages_and_the_first_name_before_others(
     assert second_encoder() is second_encoder()
 
 
-def test_the_variable_goes_before_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_takes_precedence(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(encoders_folder() / "aaa")
     write(home / "mine")
     monkeypatch.setenv("EKIDEN_ENCODER", "~/mine")
@@ -67,7 +69,7 @@ def test_the_variable_goes_before_all(home: Path, monkeypatch: pytest.MonkeyPatc
     assert name() is None
 
 
-def test_a_broken_folder_that_was_found_is_passed_over_with_a_warning(
+def test_a_broken_folder_is_skipped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (write(encoders_folder() / "aaa") / "config.json").write_text("{}")
@@ -79,7 +81,7 @@ def test_a_broken_folder_that_was_found_is_passed_over_with_a_warning(
 
 
 @pytest.mark.parametrize("named", ["nowhere", "file", "~nobody-is-called-so/x", "empty"])
-def test_a_broken_folder_that_was_named_is_an_error(
+def test_a_broken_folder_named_in_the_environment_is_an_error(
     home: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     (home / "file").write_text("")

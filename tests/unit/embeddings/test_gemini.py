@@ -32,7 +32,7 @@ def unit(text: str, dimensions: int) -> Any:
 
 
 @pytest.mark.parametrize("model", ["gemini-embedding-001", "gemini-embedding-2"])
-async def test_each_text_gets_its_own_vector_of_length_one(model: str) -> None:
+async def test_each_text_gets_a_vector_of_length_one(model: str) -> None:
     texts = ["a parcel", "退款 🎉", "a flight"]
     async with GeminiEmbeddings() as server:
         vectors = await embed(embedder(server, model=model), texts)
@@ -42,7 +42,7 @@ async def test_each_text_gets_its_own_vector_of_length_one(model: str) -> None:
     assert all("outputDimensionality" not in each for each in server.bodies[0]["requests"])
 
 
-async def test_a_shorter_dimension_is_asked_for() -> None:
+async def test_a_shorter_dimension_is_requested() -> None:
     async with GeminiEmbeddings() as server:
         small = embedder(server, dimension=768)
         assert (await embed(small, ["one"])).shape == (1, 768)
@@ -50,7 +50,7 @@ async def test_a_shorter_dimension_is_asked_for() -> None:
     assert small.name == "gemini:gemini-embedding-001/768"
 
 
-async def test_many_texts_go_in_batches_and_empty_ones_do_not_go() -> None:
+async def test_texts_are_sent_in_batches_and_empty_ones_are_not_sent() -> None:
     texts = ["", *(f"request number {number}" for number in range(65))]
     async with GeminiEmbeddings() as server:
         vectors = await embed(embedder(server, dimension=8), texts)
@@ -62,14 +62,14 @@ async def test_many_texts_go_in_batches_and_empty_ones_do_not_go() -> None:
 @pytest.mark.parametrize(
     "trouble", [status(429, retry_after="1"), status(500), status(503), DROP, HANG], ids=str
 )
-async def test_what_passes_is_tried_again(trouble: Any) -> None:
+async def test_a_transient_failure_is_retried(trouble: Any) -> None:
     async with GeminiEmbeddings(troubles=[trouble]) as server:
         assert (await embed(embedder(server, timeout_s=0.2), ["one"])).any()
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("code", [400, 401, 403])
-async def test_what_stays_wrong_is_told_at_once_with_its_status(code: int) -> None:
+async def test_a_permanent_error_is_raised_at_once_with_its_status(code: int) -> None:
     async with GeminiEmbeddings(troubles=[status(code)]) as server:
         with pytest.raises(ModelError, match=f"answered {code}") as raised:
             await embed(embedder(server), ["one"])
@@ -77,13 +77,13 @@ async def test_what_stays_wrong_is_told_at_once_with_its_status(code: int) -> No
     assert len(server.requests) == 1
 
 
-async def test_who_never_answers_is_an_error_that_says_so() -> None:
+async def test_a_server_that_never_answers_times_out() -> None:
     async with GeminiEmbeddings(troubles=[HANG]) as server:
         with pytest.raises(ModelError, match="did not answer within 0.1 s"):
             await embed(embedder(server, timeout_s=0.1, retries=0), ["one"])
 
 
-async def test_nobody_at_the_address_is_an_error() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with GeminiEmbeddings() as server:
         address = server.origin
     with pytest.raises(ModelError, match="gemini:gemini-embedding-001: ConnectError"):
@@ -100,13 +100,13 @@ async def test_nobody_at_the_address_is_an_error() -> None:
     ],
     ids=["too few", "too short", "empty", "nothing"],
 )
-async def test_a_wrong_answer_is_a_clear_error(spoil: Any, told: str) -> None:
+async def test_an_invalid_response_is_an_error(spoil: Any, told: str) -> None:
     async with GeminiEmbeddings(spoil=spoil) as server:
         with pytest.raises(ModelError, match=told):
             await embed(embedder(server), ["one", "two"])
 
 
-async def test_half_an_answer_is_an_error() -> None:
+async def test_a_truncated_response_is_an_error() -> None:
     async with GeminiEmbeddings(troubles=[GARBLED]) as server:
         with pytest.raises(ModelError):
             await embed(embedder(server), ["one"])

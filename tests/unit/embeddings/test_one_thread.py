@@ -24,7 +24,7 @@ class Library:
         self.threads = count
 
 
-def test_inside_there_is_one_thread_and_afterwards_as_many_as_before(
+def test_one_thread_is_used_inside_and_the_count_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     library = Library()
@@ -37,7 +37,7 @@ def test_inside_there_is_one_thread_and_afterwards_as_many_as_before(
     assert library.threads == 4
 
 
-def test_with_the_library_of_this_machine_the_count_comes_back() -> None:
+def test_the_installed_library_gets_its_thread_count_back() -> None:
     found = module._threads()
     if found is None:
         pytest.skip("numpy does not compute with OpenBLAS here")
@@ -48,7 +48,7 @@ def test_with_the_library_of_this_machine_the_count_comes_back() -> None:
 
 
 @pytest.mark.parametrize("error", [ImportError, OSError])
-def test_with_another_library_nothing_is_done(
+def test_without_a_supported_library_nothing_changes(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def missing(name: str) -> Any:
@@ -61,7 +61,7 @@ def test_with_another_library_nothing_is_done(
         pass
 
 
-def test_a_library_without_such_a_setting_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_a_thread_setting_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     class Other:
         def __getitem__(self, name: str) -> Any:
             raise AttributeError(name)

@@ -44,7 +44,7 @@ async def test_vectors_come_in_order_and_have_length_one(floats: bool) -> None:
     assert "dimensions" not in server.bodies[0]
 
 
-async def test_a_shorter_dimension_is_asked_for() -> None:
+async def test_a_shorter_dimension_is_requested() -> None:
     async with OpenAIEmbeddings() as server:
         small = embedder(server, dimension=256)
         vectors = await embed(small, ["one"])
@@ -58,7 +58,7 @@ def embedder_name(dimension: int | None) -> str:
     return OpenAIEmbedder(api_key="k", dimension=dimension).name
 
 
-async def test_another_servers_model_is_not_asked_for_a_dimension() -> None:
+async def test_a_model_of_another_server_gets_no_dimension_parameter() -> None:
     async with OpenAIEmbeddings(dimensions=768, key="none") as server:
         theirs = OpenAIEmbedder("nomic-embed-text", dimension=768, base_url=server.base_url)
         assert (await embed(theirs, ["one"])).shape == (1, 768)
@@ -69,7 +69,7 @@ async def test_another_servers_model_is_not_asked_for_a_dimension() -> None:
         assert (await embed(shorter, ["one"])).shape == (1, 64)
 
 
-async def test_many_texts_go_in_batches() -> None:
+async def test_many_texts_are_sent_in_batches() -> None:
     texts = [f"request number {number}" for number in range(130)]
     async with OpenAIEmbeddings() as server:
         vectors = await embed(embedder(server, dimension=8), texts)
@@ -77,14 +77,14 @@ async def test_many_texts_go_in_batches() -> None:
     assert vectors[129] == pytest.approx(unit(texts[129], 8), abs=1e-6)
 
 
-async def test_long_texts_go_in_batches_that_are_not_too_heavy() -> None:
+async def test_long_texts_are_sent_in_batches_of_limited_size() -> None:
     async with OpenAIEmbeddings() as server:
         await embed(embedder(server, dimension=8), ["漢" * 100_000] * 40)
     assert [len(body["input"]) for body in server.bodies] == [32, 8]
     assert len(server.bodies[0]["input"][0].encode()) <= 8000
 
 
-async def test_texts_without_anything_in_them_are_zeros_and_are_not_sent() -> None:
+async def test_empty_texts_are_zero_vectors_and_not_sent() -> None:
     async with OpenAIEmbeddings() as server:
         vectors = await embed(embedder(server, dimension=8), ["", " \n\x00", "\ud800", "word"])
         assert (await embed(embedder(server, dimension=8), [""])).shape == (1, 8)
@@ -98,27 +98,27 @@ async def test_texts_without_anything_in_them_are_zeros_and_are_not_sent() -> No
     [status(429, **_SOON), status(500, **_SOON), status(503, **_SOON)],
     ids=lambda trouble: str(trouble.status),
 )
-async def test_what_passes_is_tried_again(trouble: Any) -> None:
+async def test_a_transient_failure_is_retried(trouble: Any) -> None:
     async with OpenAIEmbeddings(troubles=[trouble, trouble]) as server:
         assert (await embed(embedder(server, retries=2), ["one"])).any()
     assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("trouble", [DROP, HANG], ids=["drop", "hang"])
-async def test_a_broken_or_silent_connection_is_tried_again(trouble: Any) -> None:
+async def test_a_broken_or_silent_connection_is_retried(trouble: Any) -> None:
     async with OpenAIEmbeddings(troubles=[trouble]) as server:
         assert (await embed(embedder(server, timeout_s=0.2, retries=1), ["one"])).any()
     assert len(server.requests) == 2
 
 
-async def test_who_never_answers_is_an_error_that_says_so() -> None:
+async def test_a_server_that_never_answers_times_out() -> None:
     async with OpenAIEmbeddings(troubles=[HANG]) as server:
         with pytest.raises(ModelError, match="did not answer within 0.1 s"):
             await embed(embedder(server, timeout_s=0.1, retries=0), ["one"])
 
 
 @pytest.mark.parametrize("code", [400, 401, 404])
-async def test_what_stays_wrong_is_told_at_once_with_its_status(code: int) -> None:
+async def test_a_permanent_error_is_raised_at_once_with_its_status(code: int) -> None:
     async with OpenAIEmbeddings(troubles=[status(code)]) as server:
         with pytest.raises(ModelError, match=f"answered {code}") as raised:
             await embed(embedder(server), ["one"])
@@ -126,7 +126,7 @@ async def test_what_stays_wrong_is_told_at_once_with_its_status(code: int) -> No
     assert len(server.requests) == 1
 
 
-async def test_a_server_that_is_down_all_the_time_is_an_error_with_its_status() -> None:
+async def test_a_server_that_stays_down_is_an_error_with_its_status() -> None:
     async with OpenAIEmbeddings() as server:
         server.away = status(503, **_SOON)
         with pytest.raises(ModelError) as raised:
@@ -135,14 +135,14 @@ async def test_a_server_that_is_down_all_the_time_is_an_error_with_its_status() 
     assert len(server.requests) == 3
 
 
-async def test_a_server_that_wants_to_be_left_alone_for_long_is_not_waited_for() -> None:
+async def test_a_long_retry_after_is_not_waited_for() -> None:
     async with OpenAIEmbeddings(troubles=[status(429, retry_after="30")]) as server:
         with pytest.raises(ModelError, match="answered 429"):
             await embed(embedder(server, retries=5), ["one"])
     assert len(server.requests) == 1
 
 
-async def test_who_failed_is_left_alone_for_a_while_and_fails_at_once() -> None:
+async def test_after_a_failure_requests_fail_fast_for_a_while() -> None:
     async with OpenAIEmbeddings(troubles=[status(503, **_SOON)]) as server:
         shared = embedder(server, retries=0, rest_s=60.0)
         for told in ("answered 503", "asked again in", "asked again in"):
@@ -153,7 +153,7 @@ async def test_who_failed_is_left_alone_for_a_while_and_fails_at_once() -> None:
     assert len(server.requests) == 1
 
 
-async def test_who_failed_is_asked_again_later() -> None:
+async def test_after_the_pause_a_failed_server_is_tried_again() -> None:
     async with OpenAIEmbeddings(troubles=[status(503), status(400)]) as server:
         shared = embedder(server, retries=0, rest_s=0.0)
         for code in (503, 400):
@@ -162,7 +162,7 @@ async def test_who_failed_is_asked_again_later() -> None:
         assert (await embed(shared, ["one"])).any()
 
 
-async def test_nobody_at_the_address_is_an_error() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with OpenAIEmbeddings() as server:
         address = server.base_url
     gone = OpenAIEmbedder(base_url=address, api_key="k", retries=0)
@@ -182,13 +182,13 @@ async def test_nobody_at_the_address_is_an_error() -> None:
     ],
     ids=["too few", "too many", "too short", "zeros", "nan", "nothing"],
 )
-async def test_a_wrong_answer_is_a_clear_error(spoil: Any, told: str) -> None:
+async def test_an_invalid_response_is_an_error(spoil: Any, told: str) -> None:
     async with OpenAIEmbeddings(spoil=spoil) as server:
         with pytest.raises(ModelError, match=told):
             await embed(embedder(server, retries=0), ["one", "two"])
 
 
-async def test_numbers_that_are_words_are_a_clear_error() -> None:
+async def test_vectors_of_words_instead_of_numbers_are_an_error() -> None:
     def spoil(vectors: list[list[Any]]) -> list[list[Any]]:
         return [["much"] * 1536]
 
@@ -197,7 +197,7 @@ async def test_numbers_that_are_words_are_a_clear_error() -> None:
             await embed(embedder(server, retries=0), ["one"])
 
 
-async def test_half_an_answer_is_an_error() -> None:
+async def test_a_truncated_response_is_an_error() -> None:
     async with OpenAIEmbeddings(troubles=[GARBLED]) as server:
         with pytest.raises(ModelError):
             await embed(embedder(server, retries=0), ["one"])
@@ -216,7 +216,7 @@ async def test_wrongly_numbered_vectors_are_an_error() -> None:
             await embed(embedder(server), ["one", "two"])
 
 
-async def test_several_threads_share_one() -> None:
+async def test_several_threads_share_one_embedder() -> None:
     async with OpenAIEmbeddings() as server:
         shared = embedder(server, dimension=8)
         texts = [f"text {number}" for number in range(8)]

@@ -22,7 +22,7 @@ VECTOR = MemorySettings(type="vector")
 @pytest.mark.parametrize(
     "trouble", [HANG, DROP, status(429, retry_after="30"), status(401)], ids=str
 )
-async def test_what_is_remembered_meanwhile_is_found_by_words_and_later_by_meaning(
+async def test_memories_stored_during_an_outage_are_found_by_words_then_by_meaning(
     trouble: Trouble,
 ) -> None:
     async with OpenAIEmbeddings(dimensions=1536) as server, MemoryStore() as store:

@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
+async def test_an_agreed_partner_runs_only_on_workers_with_its_labels() -> None:
     office = Office()
     agreement = await office.agree()
     agreeing = CollaborationWorker(office.store, office.team, RunConfig())
@@ -77,7 +77,7 @@ async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_it_ends_as_soon_as_nothing_more_is_to_be_begun() -> None:
+async def test_a_stopping_worker_starts_no_execution() -> None:
     office, stopping = Office(), asyncio.Event()
     agreeing = CollaborationWorker(
         office.store, office.team, RunConfig(), stopping=lambda: stopping

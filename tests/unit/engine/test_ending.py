@@ -25,7 +25,7 @@ from tests.unit.bus.asked import ask, open_waits
 from tests.unit.runtime.test_supervisor import Desk, supervisor, task
 
 
-async def test_it_does_not_end_while_a_session_pauses_before_it_tries_again() -> None:
+async def test_a_worker_until_idle_waits_for_the_retry_of_a_session() -> None:
     store, desk = MemoryStore(), Desk()
     boss = supervisor(
         [desk.agent("a", RuntimeError("not now"), "done")], task("a"), retries=1, backoff_s=0.2
@@ -38,7 +38,7 @@ async def test_it_does_not_end_while_a_session_pauses_before_it_tries_again() ->
     assert ((await store.get("s")).outcome, desk["a"]) == ("done", 2)
 
 
-async def test_a_timer_is_seen_to_though_it_was_set_before_the_first_wait(
+async def test_a_timer_set_before_the_first_wait_is_handled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ekiden.engine.worker.TIMERS_S", 0.02)
@@ -54,7 +54,7 @@ async def test_a_timer_is_seen_to_though_it_was_set_before_the_first_wait(
     keeping.cancel()
 
 
-async def test_pauses_that_cannot_be_looked_for_are_looked_for_again() -> None:
+async def test_a_failed_look_for_pauses_is_repeated() -> None:
     class Blinking(MemoryStore):
         away = True
 
@@ -79,7 +79,7 @@ class Waited(SqliteStore):
         await super().wait_for_change(timeout_s, **options)
 
 
-async def test_a_session_whose_worker_died_is_looked_for_every_second(tmp_path: Path) -> None:
+async def test_a_session_of_a_dead_worker_is_looked_for_every_second(tmp_path: Path) -> None:
     store = Waited(tmp_path / "s.db")
     team = Team(Desk().agent("a"))
     await submit(team, "go", session=Session("s", store=store))
@@ -94,7 +94,7 @@ async def test_a_session_whose_worker_died_is_looked_for_every_second(tmp_path: 
     assert 0 < store.longest_s <= 1
 
 
-async def test_a_circle_whose_last_process_died_is_broken() -> None:
+async def test_a_deadlock_whose_last_process_died_is_broken() -> None:
     store = MemoryStore()
     await ask(store, "a>b", "b>a")
     keeping = Housekeeping(store, Retention())
@@ -106,7 +106,7 @@ async def test_a_circle_whose_last_process_died_is_broken() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
-async def test_agreements_are_looked_for_again_whatever_is_wrong(
+async def test_a_failing_look_for_agreements_is_repeated(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks, again = 0, asyncio.Event()

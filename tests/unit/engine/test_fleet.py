@@ -49,7 +49,7 @@ class Desk:
             await submit(self.team, text, session=Session(f"s{each}", store=self.store))
 
 
-async def test_a_full_store_does_not_starve_the_others() -> None:
+async def test_a_full_store_does_not_starve_other_stores() -> None:
     done: list[str] = []
     tenant_services = [Desk("large", done), Desk("small", done), Desk("tiny", done)]
     fleet = Fleet(concurrency=6)
@@ -64,7 +64,7 @@ async def test_a_full_store_does_not_starve_the_others() -> None:
     assert fleet.finished == 333
 
 
-async def test_a_store_alone_has_all_places() -> None:
+async def test_a_single_store_uses_the_full_concurrency() -> None:
     desk = Desk("only", [])
     await desk.fill(5, "wait")
     fleet = Fleet(concurrency=5)
@@ -78,7 +78,7 @@ async def test_a_store_alone_has_all_places() -> None:
     assert desk.station.finished == 5
 
 
-async def test_stores_come_and_go_while_it_works() -> None:
+async def test_stores_are_added_and_removed_while_running() -> None:
     done: list[str] = []
     first, second = Desk("first", done), Desk("second", done)
     await second.fill(1)
@@ -102,7 +102,7 @@ async def test_stores_come_and_go_while_it_works() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
-async def test_a_store_that_fails_does_not_hold_up_the_others(
+async def test_a_failing_store_does_not_block_other_stores(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Away(MemoryStore):
@@ -127,7 +127,7 @@ async def test_a_store_that_fails_does_not_hold_up_the_others(
     assert "trying again" in caplog.text
 
 
-async def test_what_is_claimed_while_it_stops_is_given_back() -> None:
+async def test_a_session_claimed_during_the_stop_is_released() -> None:
     class Slow(MemoryStore):
         async def claim_next(self, **options: Any) -> Any:
             claimed = await super().claim_next(**options)
@@ -144,7 +144,7 @@ async def test_what_is_claimed_while_it_stops_is_given_back() -> None:
     assert fleet.is_stopping
 
 
-async def test_a_store_that_is_not_listened_to_is_looked_at() -> None:
+async def test_a_store_without_change_listening_is_polled() -> None:
     desk = Desk("quiet", [])
     await desk.fill(1)
     deaf = StoreWorker(desk.store, desk.team, serves=["code"], config=RunConfig(), listens=False)
@@ -160,7 +160,7 @@ async def test_a_store_that_is_not_listened_to_is_looked_at() -> None:
         fleet.stop()
 
 
-def test_an_idle_worker_looks_seldom() -> None:
+def test_an_idle_worker_polls_rarely() -> None:
     loop = SimulatedLoop(Random(0))  # Its time does not depend on the machine.
     looks = loop.run_until_complete(looks_at_changes_of_others(40, every_s=0.005))
     loop.close()
@@ -195,7 +195,7 @@ async def looks_at_changes_of_others(changes: int, *, every_s: float) -> int:
     return store.looks
 
 
-async def test_all_of_a_store_that_goes_are_told_before_one_is_waited_for() -> None:
+async def test_removing_a_store_cancels_all_its_sessions_before_waiting() -> None:
     told = [asyncio.Event(), asyncio.Event()]
     begun = 0
 
@@ -226,7 +226,7 @@ async def test_all_of_a_store_that_goes_are_told_before_one_is_waited_for() -> N
         assert (row.status, row.owner) == ("ready", None)
 
 
-async def test_what_becomes_ready_while_pauses_are_looked_for_is_done_before_it_ends() -> None:
+async def test_a_session_that_becomes_ready_during_the_idle_check_is_run() -> None:
     class Late(MemoryStore):
         async def queue_depth(self, queue: str) -> int:
             if not done and not (await self.list()).sessions:
@@ -245,7 +245,7 @@ async def test_what_becomes_ready_while_pauses_are_looked_for_is_done_before_it_
     assert done == ["late"]
 
 
-async def test_whatever_is_wrong_with_hints_it_is_looked_for_work(
+async def test_failing_change_notifications_do_not_stop_the_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Deaf(MemoryStore):
@@ -265,7 +265,7 @@ async def test_whatever_is_wrong_with_hints_it_is_looked_for_work(
         fleet.stop()
 
 
-async def test_what_is_claimed_while_it_stops_and_cannot_be_given_back_is_not_run() -> None:
+async def test_a_session_claimed_during_the_stop_that_cannot_be_released_is_not_run() -> None:
     class Unreleasing(MemoryStore):
         async def claim_next(self, **options: Any) -> Any:
             found = await super().claim_next(**options)

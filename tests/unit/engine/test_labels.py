@@ -36,7 +36,7 @@ def team_of(painter_needs: Any = frozenset({"gpu"})) -> Team:
 @each_case(
     "odd", ["gpu", 7, None, {"a b"}, {""}, {"x" * 64}, {"-a"}, {"日本"}, {3}, ["a\ud800"], {"a\n"}]
 )
-def test_what_is_no_label_is_refused(odd: Any) -> None:
+def test_an_invalid_label_is_refused(odd: Any) -> None:
     with pytest.raises(UserError, match="runs_on"):
         Agent("a", run=echo, runs_on=odd)
 
@@ -47,7 +47,7 @@ def test_labels_become_a_set() -> None:
     assert agent.clone().runs_on == {"gpu", "eu/west-1"}
 
 
-def test_a_worker_serves_those_whose_labels_it_has() -> None:
+def test_a_worker_serves_agents_whose_labels_it_has() -> None:
     team = team_of({"gpu", "big"})
     assert served_agents(team) == {"front"}
     assert served_agents(team, labels=["gpu"]) == {"front"}
@@ -56,7 +56,7 @@ def test_a_worker_serves_those_whose_labels_it_has() -> None:
     assert needs_of(team, {"front"}) == {"painter": ["big", "gpu"]}
 
 
-def test_a_worker_that_could_do_nothing_of_what_it_is_told_says_so() -> None:
+def test_a_worker_without_any_agent_to_serve_is_refused() -> None:
     team = team_of()
     with pytest.raises(UnknownAgent, match="did you mean 'painter'"):
         served_agents(team, agents=["pianter"])
@@ -71,7 +71,7 @@ def test_a_worker_that_could_do_nothing_of_what_it_is_told_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["hand", "ask"])
-async def test_what_another_agent_gets_is_done_by_a_worker_that_may(text: str) -> None:
+async def test_an_agent_with_labels_runs_on_a_worker_with_them(text: str) -> None:
     store, team = MemoryStore(), team_of()
     await submit(team, text, session=Session("s", store=store))
     plain, strong = Worker(store, team), Worker(store, team, labels=["gpu"], agents=["painter"])
@@ -84,7 +84,7 @@ async def test_what_another_agent_gets_is_done_by_a_worker_that_may(text: str) -
     assert (row.agent, strong.finished) == ("painter" if text == "hand" else "front", 1)
 
 
-async def test_an_agent_that_is_a_tool_runs_where_it_may_and_not_where_its_caller_is() -> None:
+async def test_an_agent_tool_runs_on_workers_with_its_own_labels() -> None:
     store = MemoryStore()
     painter = Agent("painter", run=echo, runs_on=frozenset({"gpu"}))
 
@@ -99,7 +99,7 @@ async def test_an_agent_that_is_a_tool_runs_where_it_may_and_not_where_its_calle
     assert (await store.get("s")).outcome == "done"
 
 
-async def test_that_nobody_runs_an_agent_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unserved_agent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store, team = MemoryStore(), team_of()
     await submit(team, "hand", session=Session("s", store=store))
     await Worker(store, team).run(until_idle=True)

@@ -59,7 +59,7 @@ async def age(store: MemoryStore, seconds: float) -> None:
     await store.write_documents(writes)
 
 
-async def test_a_worker_is_on_the_list_while_it_works() -> None:
+async def test_a_running_worker_is_listed() -> None:
     store, gate = MemoryStore(), asyncio.Event()
 
     async def slow(ctx: CodeContext[Any]) -> str:
@@ -80,7 +80,7 @@ async def test_a_worker_is_on_the_list_while_it_works() -> None:
     assert await list_workers(store) == []
 
 
-async def test_what_a_worker_does_is_told_with_each_beat() -> None:
+async def test_a_heartbeat_reports_the_work_of_a_worker() -> None:
     store, gate, begun = MemoryStore(), asyncio.Event(), asyncio.Event()
 
     async def slow(ctx: CodeContext[Any]) -> str:
@@ -108,7 +108,7 @@ async def test_what_a_worker_does_is_told_with_each_beat() -> None:
     assert (record.running, record.finished, record.state) == (0, 1, "draining")
 
 
-async def test_one_that_died_is_gone_and_forgotten_after_an_hour() -> None:
+async def test_a_dead_worker_is_marked_gone_and_removed_after_an_hour() -> None:
     store = MemoryStore()
     await enlisting(store).beat()
     await age(store, 60)
@@ -121,7 +121,7 @@ async def test_one_that_died_is_gone_and_forgotten_after_an_hour() -> None:
     assert await store.list_documents(BEATS) == []
 
 
-async def test_a_beat_whose_worker_is_off_the_list_goes_too() -> None:
+async def test_a_heartbeat_without_its_worker_is_removed() -> None:
     store = MemoryStore()
     entry = enlisting(store)
     await entry.beat()
@@ -147,20 +147,20 @@ class _Registering(MemoryStore):
         return found
 
 
-async def test_one_that_registers_while_the_list_is_pruned_stays() -> None:
+async def test_a_worker_that_registers_during_pruning_stays() -> None:
     store = _Registering()
     assert await prune_workers(store) == 0
     assert [each.key for each in await store.list_documents(WORKERS)] == ["w"]
 
 
-async def test_what_another_version_wrote_is_left_out() -> None:
+async def test_worker_records_of_another_version_are_skipped() -> None:
     store = MemoryStore()
     body = {"started_us": 1, "shape": "new"}
     await store.write_documents([DocumentWrite(collection=WORKERS, key="w", body=body)])
     assert await list_workers(store) == []
 
 
-async def test_nobody_is_missed_where_nobody_works() -> None:
+async def test_without_workers_no_agent_is_reported_as_unserved() -> None:
     store = MemoryStore()
     await submit(TEAM, "go", session=Session("s", store=store))
     assert await unserved(store, await list_workers(store)) == []
@@ -172,7 +172,7 @@ async def test_nobody_is_missed_where_nobody_works() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
-async def test_whatever_is_wrong_with_the_list_work_goes_on(
+async def test_a_failing_worker_list_does_not_stop_the_work(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unwritable(MemoryStore):
@@ -192,7 +192,7 @@ async def test_whatever_is_wrong_with_the_list_work_goes_on(
         worker.stop()
 
 
-async def test_an_entry_that_could_not_be_written_is_written_with_the_next_beat() -> None:
+async def test_an_unwritten_worker_record_is_written_with_the_next_heartbeat() -> None:
     class Blinking(MemoryStore):
         away = True
 
@@ -212,7 +212,7 @@ async def test_an_entry_that_could_not_be_written_is_written_with_the_next_beat(
     assert await store.list_documents(BEATS) == []
 
 
-async def test_an_entry_that_others_took_off_the_list_comes_back_as_it_was() -> None:
+async def test_a_removed_worker_record_is_restored_by_the_next_heartbeat() -> None:
     store = MemoryStore()
     entry = enlisting(store)
     await entry.beat()
@@ -225,7 +225,7 @@ async def test_an_entry_that_others_took_off_the_list_comes_back_as_it_was() -> 
     assert after.seen_at > before.seen_at
 
 
-async def test_whoever_takes_no_further_session_runs_nobody() -> None:
+async def test_a_draining_worker_serves_no_agent() -> None:
     store = MemoryStore()
     other = StoreWorker(store, Team(Agent("b", run=echo)), serves=["b"], config=RunConfig())
     await Heartbeat(other, concurrency=1).beat()
@@ -235,7 +235,9 @@ async def test_whoever_takes_no_further_session_runs_nobody() -> None:
     assert str(left) == "echo: 1"
 
 
-async def test_what_waits_behind_many_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unserved_session_behind_many_others_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ekiden.engine.registry._LOOKED_AT", 3)
     store = MemoryStore()
     painter = Agent("painter", run=echo, runs_on=frozenset({"gpu"}))

@@ -43,7 +43,7 @@ async def gone(store: MemoryStore) -> None:
         await store.wait_for_change(0.05)
 
 
-async def test_a_worker_stops_what_another_process_wants_stopped() -> None:
+async def test_a_worker_stops_a_run_on_request_of_another_process() -> None:
     store, slow = MemoryStore(), Slow()
     await submit(slow.team, "go", session=Session("s", store=store))
     worker = Worker(store, slow.team)
@@ -59,7 +59,7 @@ async def test_a_worker_stops_what_another_process_wants_stopped() -> None:
     assert (await Runner.resume(slow.team, Session("s", store=store))).final_output == "go"
 
 
-async def test_a_run_whose_worker_died_is_stopped_by_whoever_finds_the_request() -> None:
+async def test_a_stop_request_for_the_run_of_a_dead_worker_is_handled() -> None:
     store, slow = MemoryStore(), Slow()
     await submit(slow.team, "go", session=Session("s", store=store))
     await ask_to_stop(store, "s", 1)
@@ -74,7 +74,7 @@ async def test_a_run_whose_worker_died_is_stopped_by_whoever_finds_the_request()
 
 
 @pytest.mark.parametrize("session_id", ["s", "nobody"])
-async def test_a_request_about_what_is_over_only_goes(session_id: str) -> None:
+async def test_a_stop_request_for_a_finished_run_is_removed(session_id: str) -> None:
     store, slow = MemoryStore(), Slow()
     slow.gate.set()
     await Runner.run(slow.team, "one", session=Session("s", store=store))
@@ -86,7 +86,7 @@ async def test_a_request_about_what_is_over_only_goes(session_id: str) -> None:
     assert (await store.get("s")).status == "ready", "the second run is not meant"
 
 
-async def test_what_the_team_does_not_know_is_left_to_others() -> None:
+async def test_a_stop_request_for_an_unknown_agent_is_left_to_other_workers() -> None:
     store, slow = MemoryStore(), Slow()
     await store.create(NewSession(id="s", agent="stranger", status="ready"))
     await ask_to_stop(store, "s", 0)
@@ -97,7 +97,7 @@ async def test_what_the_team_does_not_know_is_left_to_others() -> None:
     assert not await store.list_documents(STOPS)
 
 
-async def test_whoever_else_works_in_the_process_is_asked_too() -> None:
+async def test_a_stop_request_reaches_other_runners_in_the_process() -> None:
     store, slow = MemoryStore(), Slow()
     await submit(slow.team, "go", session=Session("s", store=store))
     await ask_to_stop(store, "s", 1)
@@ -114,7 +114,7 @@ async def test_whoever_else_works_in_the_process_is_asked_too() -> None:
     assert not await store.list_documents(STOPS)
 
 
-async def test_an_attempt_that_was_too_slow_does_not_run_beside_the_next() -> None:
+async def test_a_timed_out_attempt_does_not_run_beside_the_next() -> None:
     store, begun, at_work = MemoryStore(), 0, set[int]()
     most = 0
 
@@ -144,7 +144,7 @@ async def test_an_attempt_that_was_too_slow_does_not_run_beside_the_next() -> No
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
-async def test_requests_that_cannot_be_read_are_looked_at_again(
+async def test_a_failed_read_of_stop_requests_is_repeated(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks = 0
@@ -167,7 +167,7 @@ async def test_requests_that_cannot_be_read_are_looked_at_again(
     assert "requests to stop" in caplog.text
 
 
-async def test_code_that_does_not_let_go_holds_up_no_other_request() -> None:
+async def test_code_that_ignores_cancellation_blocks_no_other_request() -> None:
     store, slow, stubborn = MemoryStore(), Slow(), Stubborn("a")
     team = Team(stubborn.agent, slow.team["slow"])
     await submit(team["a"], "go", session=Session("a", store=store))
@@ -187,7 +187,7 @@ async def test_code_that_does_not_let_go_holds_up_no_other_request() -> None:
     assert slow.ended == 0
 
 
-async def test_one_is_told_whether_the_code_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancel_returns_whether_the_code_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     store, stubborn = MemoryStore(), Stubborn()
     await submit(stubborn.agent, "go", session=Session("s", store=store))
     worker = Worker(store, stubborn.agent)

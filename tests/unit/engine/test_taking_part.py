@@ -90,7 +90,7 @@ async def test_capability_load_and_availability_make_the_bid_and_an_award_is_exe
             await store.wait_for_change(0.05)
 
 
-async def test_a_request_is_taken_and_one_to_an_agent_that_takes_nothing_rejected() -> None:
+async def test_a_request_is_acknowledged_unless_the_agent_is_unavailable() -> None:
     store = MemoryStore()
     off = Agent("off", run=work, available=False)
     team = Team(Agent("lead", run=work, handoffs=[able("clerk", 1.0), off]))
@@ -114,7 +114,7 @@ async def test_a_request_is_taken_and_one_to_an_agent_that_takes_nothing_rejecte
         assert (await until(together, offer, lambda each: each.is_closed)).phase == "completion"
 
 
-async def test_whoever_speaks_in_an_agents_name_goes_first(
+async def test_an_explicit_answer_in_the_name_of_an_agent_takes_precedence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ekiden.engine.bus_server._MOMENT_S", 600.0)
@@ -127,7 +127,7 @@ async def test_whoever_speaks_in_an_agents_name_goes_first(
         assert refused.outcome.reason == "not today"
 
 
-async def test_what_somebody_else_serves_is_left_to_them() -> None:
+async def test_agents_served_by_another_process_are_not_answered_for() -> None:
     store, seen = MemoryStore(), asyncio.Event()
     team = Team(Agent("lead", run=work, handoffs=[able("clerk", 1.0)]))
 
@@ -140,7 +140,7 @@ async def test_what_somebody_else_serves_is_left_to_them() -> None:
         assert (await together.get(asked.id)).phase == "negotiation"
 
 
-async def test_one_look_at_the_store_is_for_the_mail_of_all_agents(
+async def test_one_query_finds_the_mail_of_all_agents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[MessageFilter] = []

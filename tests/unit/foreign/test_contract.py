@@ -97,7 +97,7 @@ async def counting(turn: ForeignTurn) -> Parts:
     yield TurnAnswer(output=f"turn {len(heard)}", checkpoint=heard)
 
 
-async def test_what_it_remembers_is_there_in_its_next_turn_with_the_new_items_only(
+async def test_a_foreign_agent_gets_its_checkpoint_and_only_new_items(
     store: Store,
 ) -> None:
     adapter = Adapter(counting)
@@ -111,7 +111,7 @@ async def test_what_it_remembers_is_there_in_its_next_turn_with_the_new_items_on
     assert first.key != second.key
 
 
-async def test_it_is_handed_to_and_hands_on_like_any_other(store: Store) -> None:
+async def test_a_foreign_agent_receives_and_makes_handoffs(store: Store) -> None:
     async def passes_on(turn: ForeignTurn) -> Parts:
         assert turn.briefing
         assert list(turn.handoffs) == ["editor"]
@@ -138,7 +138,7 @@ async def test_a_tool_of_the_framework_can_ask_for_the_handoff(store: Store) -> 
     assert result.final_output == "Printed."
 
 
-async def test_inner_tools_deltas_and_spending_are_the_session_s(store: Store) -> None:
+async def test_inner_tools_deltas_and_usage_are_recorded_in_the_session(store: Store) -> None:
     async def works(turn: ForeignTurn) -> Parts:
         yield TurnDelta(text="Look")
         yield TurnToolCall(call_id="1", name="look", arguments={"at": 7})
@@ -164,7 +164,7 @@ async def test_inner_tools_deltas_and_spending_are_the_session_s(store: Store) -
     ]
 
 
-async def test_it_stops_when_its_budget_is_spent() -> None:
+async def test_a_foreign_agent_stops_when_its_budget_is_spent() -> None:
     reached = []
 
     async def spends(turn: ForeignTurn) -> Parts:
@@ -203,7 +203,7 @@ async def test_after_a_crash_the_turn_continues_from_its_checkpoint(store: Store
     assert calls == ["look"]
 
 
-async def test_an_effect_is_done_once_and_repeated_under_its_key_if_it_was_under_way(
+async def test_an_inner_effect_runs_once_and_repeats_with_its_key_after_a_crash(
     store: Store,
 ) -> None:
     done: list[tuple[str, str]] = []
@@ -248,7 +248,7 @@ async def asks_first(turn: ForeignTurn) -> Parts:
     yield TurnAnswer(output=f"{answer.approved} by {answer.by}: {answer.text} {answer.arguments}")
 
 
-async def test_a_question_shows_the_inner_tool_and_the_turn_resumes_with_the_answer(
+async def test_an_approval_shows_the_inner_tool_and_the_turn_resumes(
     store: Store,
 ) -> None:
     adapter = Adapter(asks_first)
@@ -284,7 +284,7 @@ async def test_an_approver_in_the_program_is_asked_once(store: Store) -> None:
     assert asked == [("pay", '{"amount":5}')]
 
 
-async def test_several_questions_in_words_are_asked_together(store: Store) -> None:
+async def test_several_questions_are_asked_together(store: Store) -> None:
     async def asks(turn: ForeignTurn) -> Parts:
         if not turn.answers:
             yield TurnQuestion(id="a", subject="Which colour?", options=("red", "blue"))
@@ -319,7 +319,7 @@ async def _nothing(key: str) -> None:
     return None
 
 
-async def test_a_fork_in_the_middle_continues_from_the_checkpoint_with_another_key(
+async def test_a_fork_continues_from_the_checkpoint_with_another_key(
     store: Store,
 ) -> None:
     agent, session = foreign_agent(Adapter(stages), "stager"), Session("s", store=store)
@@ -332,7 +332,7 @@ async def test_a_fork_in_the_middle_continues_from_the_checkpoint_with_another_k
     assert again[2][1] != whole[2][1]
 
 
-async def test_a_step_back_into_the_middle_continues_from_its_checkpoint_with_another_key(
+async def test_a_rewind_into_a_turn_continues_from_its_checkpoint_with_another_key(
     store: Store,
 ) -> None:
     agent, session = foreign_agent(Adapter(stages), "stager"), Session("s", store=store)
@@ -345,7 +345,7 @@ async def test_a_step_back_into_the_middle_continues_from_its_checkpoint_with_an
     assert len({key for _, key in [*whole[1:], *again[1:]]}) == 2
 
 
-async def test_a_step_back_before_a_turn_takes_what_it_remembered_then(store: Store) -> None:
+async def test_a_rewind_before_a_turn_restores_its_checkpoint(store: Store) -> None:
     adapter = Adapter(counting)
     agent, session = foreign_agent(adapter, "counter"), Session("s", store=store)
     await Runner.run(agent, "one", session=session)
@@ -357,7 +357,7 @@ async def test_a_step_back_before_a_turn_takes_what_it_remembered_then(store: St
     assert adapter.turns[-1].key != adapter.turns[-2].key
 
 
-async def test_a_rolled_back_handoff_takes_the_checkpoint_along(store: Store) -> None:
+async def test_a_rolled_back_handoff_rolls_back_the_checkpoint(store: Store) -> None:
     async def fails_when_told(turn: ForeignTurn) -> Parts:
         told = [*(turn.checkpoint or []), turn.text]
         yield TurnCheckpoint(data=told)
@@ -377,7 +377,7 @@ async def test_a_rolled_back_handoff_takes_the_checkpoint_along(store: Store) ->
     assert [turn.checkpoint for turn in adapter.turns] == [None, ["one"], ["one"]]
 
 
-async def test_a_checkpoint_that_adds_is_whole_for_the_adapter_and_small_in_the_store(
+async def test_an_appending_checkpoint_is_complete_for_the_adapter_and_stored_small(
     store: Store,
 ) -> None:
     async def adds(turn: ForeignTurn) -> Parts:
@@ -399,7 +399,7 @@ async def test_a_checkpoint_that_adds_is_whole_for_the_adapter_and_small_in_the_
     assert adapter.turns[-1].checkpoint["said"] == said
 
 
-async def test_its_exception_is_ours_with_the_original_as_the_cause() -> None:
+async def test_an_exception_of_a_foreign_agent_is_wrapped_with_its_cause() -> None:
     async def fails(turn: ForeignTurn) -> Parts:
         raise ValueError("broken")
         yield
@@ -440,7 +440,7 @@ async def test_cancelling_the_run_reaches_the_framework() -> None:
     assert ended
 
 
-async def test_a_turn_that_says_nothing_and_an_unknown_object_are_clear_errors() -> None:
+async def test_an_empty_turn_and_an_unknown_object_are_clear_errors() -> None:
     async def says_nothing(turn: ForeignTurn) -> Parts:
         yield TurnDelta(text="hm")
 
@@ -450,7 +450,7 @@ async def test_a_turn_that_says_nothing_and_an_unknown_object_are_clear_errors()
         foreign_agent(object(), "thing")
 
 
-async def test_it_is_asked_and_called_as_a_tool(store: Store) -> None:
+async def test_a_foreign_agent_is_called_as_a_tool(store: Store) -> None:
     adapter = Adapter(counting)
     helper = foreign_agent(adapter, "helper", description="Counts.")
     model = ScriptedModel([call("helper", input="count"), say("done")])
@@ -461,7 +461,7 @@ async def test_it_is_asked_and_called_as_a_tool(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", [each.name for each in integrations("framework")])
-def test_a_framework_that_is_missing_or_too_old_is_a_clear_error(
+def test_a_missing_or_old_framework_is_a_clear_error(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = integration(name)
@@ -481,7 +481,7 @@ async def echo(turn: ForeignTurn) -> Parts:
     yield TurnAnswer(output=f"heard: {turn.text}")
 
 
-async def test_it_takes_a_task_of_a_plan(store: Store) -> None:
+async def test_a_foreign_agent_takes_a_task_of_a_plan(store: Store) -> None:
     writer = foreign_agent(Adapter(echo), "writer", triggers=Triggers(keywords=["text"]))
     other = Agent(
         "other", model=ScriptedModel([say("Sunny.")]), triggers=Triggers(keywords=["warm"])
@@ -492,7 +492,7 @@ async def test_it_takes_a_task_of_a_plan(store: Store) -> None:
     assert "Sunny." in str(result.final_output)
 
 
-async def test_it_is_asked_by_code(store: Store) -> None:
+async def test_a_foreign_agent_is_asked_by_code(store: Store) -> None:
     helper = foreign_agent(Adapter(echo), "helper")
 
     async def code(ctx: CodeContext[Any]) -> Any:
@@ -503,7 +503,7 @@ async def test_it_is_asked_by_code(store: Store) -> None:
     assert "heard: " in str(result.final_output)
 
 
-async def test_it_is_routed_to_by_its_description() -> None:
+async def test_a_foreign_agent_is_routed_to_by_its_description() -> None:
     billing = foreign_agent(Adapter(echo), "billing", description="Invoices, payments and refunds.")
     weather = Agent("weather", description="Rain, sun and temperature.", model=ScriptedModel([]))
     router = Router([billing, weather])
@@ -511,7 +511,7 @@ async def test_it_is_routed_to_by_its_description() -> None:
     assert decision.agent == "billing"
 
 
-async def test_an_output_guardrail_checks_its_answer() -> None:
+async def test_an_output_guardrail_checks_the_answer_of_a_foreign_agent() -> None:
     @output_guardrail
     async def no_secrets(ctx: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered="secret" in output)
@@ -522,7 +522,7 @@ async def test_an_output_guardrail_checks_its_answer() -> None:
         await Runner.run(agent, "a secret")
 
 
-def test_what_is_shown_of_it_says_its_unit_of_durability() -> None:
+def test_the_details_of_a_foreign_agent_name_its_unit_of_durability() -> None:
     agent = foreign_agent(Adapter(counting), "counter")
     details = details_of(project_of(Team(agent), load_settings()), agent)
     assert (details.kind, details.durability) == ("test-framework", "node")

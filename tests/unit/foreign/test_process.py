@@ -49,7 +49,9 @@ async def child(tmp_path: Path) -> AsyncIterator[ProcessAgent]:
     await agent.aclose()
 
 
-async def test_a_process_speaks_the_whole_contract(child: ProcessAgent, tmp_path: Path) -> None:
+async def test_a_process_agent_supports_the_complete_contract(
+    child: ProcessAgent, tmp_path: Path
+) -> None:
     session = Session("s", store=SqliteStore(tmp_path / "s.db"))
     agent = foreign_agent(
         child, "child", handoffs=[Agent("editor", model=ScriptedModel([say("Printed.")]))]
@@ -68,7 +70,7 @@ async def test_a_process_speaks_the_whole_contract(child: ProcessAgent, tmp_path
     await session.store.close()
 
 
-async def test_a_process_that_is_killed_continues_from_its_checkpoint(
+async def test_a_killed_process_agent_continues_from_its_checkpoint(
     child: ProcessAgent, tmp_path: Path
 ) -> None:
     agent, config = foreign_agent(child, "child"), RunConfig(approver=Yes())
@@ -104,7 +106,7 @@ async def test_any_program_that_reads_and_writes_lines_is_an_agent() -> None:
         ('input(); print(\'{"type": "delta", "words": 1}\')', "cannot be read"),
     ],
 )
-async def test_a_program_that_does_not_keep_to_it_is_a_clear_error(
+async def test_a_program_that_violates_the_protocol_is_a_clear_error(
     program: str, problem: str
 ) -> None:
     agent = foreign_agent(ProcessAgent([sys.executable, "-c", program]), "odd")
@@ -112,7 +114,7 @@ async def test_a_program_that_does_not_keep_to_it_is_a_clear_error(
         await Runner.run(agent, "Hello?")
 
 
-async def test_a_program_that_is_not_there_is_a_clear_error() -> None:
+async def test_a_missing_program_is_a_clear_error() -> None:
     agent = foreign_agent(ProcessAgent(["/no/such/program"]), "gone")
     with pytest.raises(FrameworkMissing, match="check `/no/such/program`"):
         await Runner.run(agent, "Hello?")
@@ -132,7 +134,7 @@ async def test_cancelling_the_run_ends_the_process(tmp_path: Path) -> None:
         os.kill(pid, 0)
 
 
-async def test_an_agent_over_http(tmp_path: Path) -> None:
+async def test_an_http_agent_keeps_its_checkpoint(tmp_path: Path) -> None:
     posted: list[dict[str, Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

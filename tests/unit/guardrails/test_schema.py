@@ -56,11 +56,11 @@ async def wrong(schema: Any, output: Any) -> list[str]:
         {"number": "7", "total": 1},
     ],
 )
-async def test_an_answer_that_fits_passes(answer: Any) -> None:
+async def test_a_matching_answer_passes(answer: Any) -> None:
     assert await wrong(INVOICE, answer) == []
 
 
-async def test_every_violation_is_told_with_its_place() -> None:
+async def test_every_violation_has_its_path() -> None:
     answer = {
         "number": "x",
         "total": -1,
@@ -80,20 +80,20 @@ async def test_every_violation_is_told_with_its_place() -> None:
     )
 
 
-async def test_a_place_is_escaped_as_json_pointers_are() -> None:
+async def test_a_path_is_escaped_as_a_json_pointer() -> None:
     schema = {"additionalProperties": {"type": "integer"}}
     found = await checked(schema_guardrail(schema), {"a/b~c": "x"})
     assert found.violations == (Violation(message='"x" is not of type "integer"', path="/a~1b~0c"),)
 
 
-async def test_of_alternatives_the_nearest_is_told() -> None:
+async def test_the_violations_of_the_nearest_alternative_are_reported() -> None:
     assert await wrong(INVOICE, {"number": "7", "total": 1, "paid": {"on": "Monday"}}) == [
         "/paid: the object fits none of the 2 alternatives of `anyOf`",
         '/paid: "by" is a required property',
     ]
 
 
-async def test_what_fits_several_of_one_is_told() -> None:
+async def test_matching_several_alternatives_of_one_of_is_reported() -> None:
     schema = {"items": {"oneOf": [{"type": "integer"}, {"minimum": 5}, {"type": "string"}]}}
     assert await wrong(schema, [1.5, 7]) == [
         "/0: 1.5 fits none of the 3 alternatives of `oneOf`",
@@ -117,7 +117,7 @@ def tree(*kinds: str) -> dict[str, Any]:
     return {"$ref": "#/$defs/node", "$defs": {"node": node, **nodes}}
 
 
-async def test_alternatives_inside_of_each_other_do_not_take_for_ever() -> None:
+async def test_nested_alternatives_are_explained_fast() -> None:
     node: dict[str, Any] = {"kind": "C", "child": None, "size": "x"}
     for _ in range(8):
         node = {"kind": "B", "child": node}
@@ -126,7 +126,7 @@ async def test_alternatives_inside_of_each_other_do_not_take_for_ever() -> None:
     assert told[-1] == f'{"/child" * 8}/size: "x" is not of type "integer"'
 
 
-async def test_of_alternatives_very_deep_the_upper_ones_are_told() -> None:
+async def test_only_upper_violations_of_deep_alternatives_are_reported() -> None:
     node: dict[str, Any] = {"kind": "Z", "child": None}
     for _ in range(80):
         node = {"kind": "B", "child": node}
@@ -135,7 +135,7 @@ async def test_of_alternatives_very_deep_the_upper_ones_are_told() -> None:
     assert 20 < len(told) <= 51
 
 
-async def test_of_a_large_answer_that_fits_no_alternative_that_is_told() -> None:
+async def test_a_large_answer_that_fits_no_alternative_is_reported() -> None:
     schema = {"items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}
     assert (await wrong(schema, [1] * 6_000 + ["x"]))[0] == (
         '/6000: "x" fits none of the 2 alternatives of `anyOf`'
@@ -150,12 +150,12 @@ async def test_of_a_large_answer_that_fits_no_alternative_that_is_told() -> None
     ],
 )
 @pytest.mark.parametrize("large", [False, True])
-async def test_what_cannot_be_explained_does_not_pass(schema: Any, large: bool) -> None:
+async def test_a_violation_without_an_explanation_is_refused(schema: Any, large: bool) -> None:
     told = await wrong(schema, {"b": [1] * (6_000 if large else 1)})
     assert told[0] == "the answer does not fit the schema"
 
 
-async def test_names_that_are_keywords_are_only_names() -> None:
+async def test_property_names_equal_to_keywords_are_only_names() -> None:
     schema = {
         "properties": {
             "anyOf": {"anyOf": [{"type": "integer"}]},
@@ -203,13 +203,13 @@ async def test_names_that_are_keywords_are_only_names() -> None:
         ('{"number": "\\ud800"}', "a lone surrogate"),
     ],
 )
-async def test_what_is_not_json_is_one_violation(answer: Any, told: str) -> None:
+async def test_invalid_json_is_one_violation(answer: Any, told: str) -> None:
     (violation,) = await wrong(INVOICE, answer)
     assert told in violation
     assert len(violation) < 400
 
 
-async def test_a_huge_answer_is_refused_at_once() -> None:
+async def test_a_huge_answer_is_refused_immediately() -> None:
     assert await wrong(INVOICE, '"' + "x" * 10_000_000 + '"') == [
         "the answer has 10,000,002 characters, more than the 2,000,000 that are checked"
     ]
@@ -217,7 +217,7 @@ async def test_a_huge_answer_is_refused_at_once() -> None:
     assert "characters, more than" in told
 
 
-async def test_of_a_large_answer_the_first_violation_is_told_and_quickly() -> None:
+async def test_only_the_first_violation_of_a_large_answer_is_reported() -> None:
     told = await wrong({"items": {"type": "integer"}}, "[" + '"",' * 300_000 + '{"a": [1]}]')
     assert told == [
         '/0: "" is not of type "integer"',
@@ -225,20 +225,20 @@ async def test_of_a_large_answer_the_first_violation_is_told_and_quickly() -> No
     ]
 
 
-async def test_many_violations_are_cut() -> None:
+async def test_the_number_of_violations_is_limited() -> None:
     told = await wrong({"items": {"type": "integer"}}, ["x"] * 60)
     assert len(told) == 51
     assert told[-1] == "and more: only the first 50 are reported"
 
 
-async def test_a_long_value_is_cut_in_the_message() -> None:
+async def test_a_long_value_is_truncated_in_the_message() -> None:
     (told,) = await wrong({"type": "object", "maxProperties": 0}, json.dumps("x" * 5000))
     assert told == f'"{"x" * 200}…" is not of type "object"'
     (named,) = await wrong({"additionalProperties": False}, {"y" * 5000: 1})
     assert len(named) < 700
 
 
-async def test_a_schema_of_a_text_is_about_the_text_itself() -> None:
+async def test_a_string_schema_checks_the_text_itself() -> None:
     schema = {"type": "string", "maxLength": 5}
     assert await wrong(schema, "hello") == []
     assert await wrong(schema, "hello!") == ['"hello!" is longer than 5 characters']
@@ -246,7 +246,7 @@ async def test_a_schema_of_a_text_is_about_the_text_itself() -> None:
     assert await wrong(schema, "\ud800") == ["a text has half a character (a lone surrogate)"]
 
 
-async def test_objects_are_checked_as_the_json_they_become() -> None:
+async def test_objects_are_checked_as_json() -> None:
     class Line(BaseModel):
         what: str
         due: date
@@ -277,14 +277,14 @@ async def test_objects_are_checked_as_the_json_they_become() -> None:
         ("ipv4", "10.0.0.1", "10.0.0.999"),
     ],
 )
-async def test_formats_are_asserted(named: str, good: str, bad: str) -> None:
+async def test_formats_are_checked(named: str, good: str, bad: str) -> None:
     schema = {"items": {"format": named}}
     assert await wrong(schema, [good]) == []
     (told,) = await wrong(schema, [bad])
     assert told.startswith(f"/0: {json.dumps(bad)} is not a")
 
 
-async def test_patterns_take_time_in_proportion_to_the_text() -> None:
+async def test_patterns_take_linear_time() -> None:
     assert len(await wrong({"type": "string", "pattern": "^(a+)+$"}, "a" * 100_000 + "b")) == 1
 
 
@@ -319,9 +319,7 @@ async def test_patterns_take_time_in_proportion_to_the_text() -> None:
         ({"description": "x" * 600_000}, "", "characters of JSON, at most 500,000"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused_with_the_place(
-    schema: Any, path: str, told: str
-) -> None:
+def test_an_invalid_schema_is_refused_with_the_path(schema: Any, path: str, told: str) -> None:
     with pytest.raises(SchemaUnusable) as caught:
         schema_guardrail(schema)
     assert caught.value.path == path
@@ -330,7 +328,7 @@ def test_a_schema_that_cannot_be_used_is_refused_with_the_place(
     assert len(str(caught.value)) < 600
 
 
-def test_a_schema_that_is_too_deep_or_contains_itself_is_refused() -> None:
+def test_a_schema_that_is_too_deep_or_cyclic_is_refused() -> None:
     deep: dict[str, Any] = {}
     for _ in range(200):
         deep = {"items": deep}
@@ -341,7 +339,7 @@ def test_a_schema_that_is_too_deep_or_contains_itself_is_refused() -> None:
             schema_guardrail(schema)
 
 
-async def test_what_a_schema_may_say_is_taken() -> None:
+async def test_valid_references_are_accepted() -> None:
     tree = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$ref": "#/$defs/tree",
@@ -390,7 +388,7 @@ def listener() -> Iterator[tuple[str, list[str]]]:
         lambda url: {"$schema": f"{url}/meta"},
     ],
 )
-def test_nothing_is_fetched(
+def test_no_reference_is_fetched(
     listener: tuple[str, list[str]], make: Callable[[str], dict[str, Any]]
 ) -> None:
     url, seen = listener
@@ -410,13 +408,15 @@ def test_a_schema_is_compiled_once() -> None:
     assert compile_schema(INVOICE)[0] is compile_schema(json.loads(json.dumps(INVOICE)))[0]
 
 
-def test_a_guardrail_has_the_terms_that_it_is_given() -> None:
+def test_a_guardrail_has_the_given_options() -> None:
     made = schema_guardrail(INVOICE, on_failure="repair", tries=5, name="invoice")
     assert (made.get_name(), made.on_failure, made.tries) == ("invoice", "repair", 5)
     assert schema_guardrail({}).get_name() == "output_schema"
 
 
-def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from ekiden.guardrails import GuardrailUnusable
 
     monkeypatch.setitem(__import__("sys").modules, "jsonschema_rs", None)
@@ -433,7 +433,7 @@ def doubled(keyword: str, levels: int, **root: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_a_small_schema_that_is_huge_when_written_out_is_refused(keyword: str) -> None:
+def test_a_schema_that_expands_exponentially_is_refused(keyword: str) -> None:
     with pytest.raises(SchemaUnusable, match="all references written out"):
         schema_guardrail(doubled(keyword, 40))
     schema_guardrail(doubled("allOf", 8))
@@ -467,12 +467,12 @@ def test_a_small_schema_that_is_huge_when_written_out_is_refused(keyword: str) -
         },
     ],
 )
-def test_however_it_refers_to_itself(schema: dict[str, Any]) -> None:
+def test_references_that_expand_exponentially_are_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaUnusable, match="all references written out"):
         schema_guardrail(schema)
 
 
-async def test_a_schema_that_contains_itself_counts_once() -> None:
+async def test_a_recursive_schema_counts_once() -> None:
     tree = {
         "$defs": {
             "node": {
@@ -485,14 +485,14 @@ async def test_a_schema_that_contains_itself_counts_once() -> None:
     assert await wrong(tree, '{"left": {"right": {}}}') == []
 
 
-def test_what_leads_nowhere_is_told_by_its_place() -> None:
+def test_an_unresolvable_reference_is_refused() -> None:
     for reference in ("#/$defs/none", "#/anyOf/7", "#/type/x", "#nobody", "http://[bad"):
         with pytest.raises(SchemaUnusable):
             schema_guardrail({"anyOf": [{}], "type": "object", "$ref": reference})
 
 
 @pytest.mark.parametrize("pattern", ["(?:a{1,100}){1,100}b", "(?:a{1,9}){1,385}b"])
-def test_a_pattern_that_takes_seconds_is_refused(pattern: str) -> None:
+def test_an_expensive_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(SchemaUnusable, match="repeats too much"):
         schema_guardrail({"type": "string", "pattern": pattern})
 
@@ -506,5 +506,5 @@ def test_a_pattern_that_takes_seconds_is_refused(pattern: str) -> None:
         {"examples": [{"anyOf": 1}]},
     ],
 )
-async def test_keywords_that_nobody_knows_are_not_read_as_schemas(more: dict[str, Any]) -> None:
+async def test_unknown_keywords_are_not_read_as_schemas(more: dict[str, Any]) -> None:
     assert await wrong({"type": "object", **more}, "3") == ['3 is not of type "object"']

@@ -35,7 +35,7 @@ def polite(output: str) -> tuple[bool, str | None]:
     return "please" in output, "say please"
 
 
-async def test_what_is_valid_passes_and_the_rest_is_told() -> None:
+async def test_valid_output_passes_and_errors_are_reported() -> None:
     assert await found(polite, "yes please") == (False, [])
     assert await found(polite, "yes") == (True, ["say please"])
 
@@ -54,7 +54,7 @@ async def test_what_is_valid_passes_and_the_rest_is_told() -> None:
         ((False, (Violation(message="no"), "b")), ["no", "b"]),
     ],
 )
-async def test_a_no_may_say_what_is_wrong(given: Any, told: list[str]) -> None:
+async def test_a_failure_may_carry_messages(given: Any, told: list[str]) -> None:
     def check(output: Any) -> Any:
         return given
 
@@ -67,7 +67,7 @@ async def test_a_no_may_say_what_is_wrong(given: Any, told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("given", [True, (True, None), (True, "anything")])
-async def test_a_yes_is_a_yes(given: Any) -> None:
+async def test_a_true_result_passes(given: Any) -> None:
     assert await found(lambda output: given) == (False, [])
 
 
@@ -75,13 +75,13 @@ async def test_a_yes_is_a_yes(given: Any) -> None:
     "given",
     [None, 0, 1, "", "ok", (), (True,), (1, "x"), (None, None), (False, 7), (False, [7]), {}],
 )
-async def test_whatever_else_is_given_is_no_decision(given: Any) -> None:
+async def test_any_other_result_is_refused(given: Any) -> None:
     with pytest.raises(UserError, match=r"return \(True, None\)"):
         await found(lambda output: given)
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, RecursionError, SystemExit])
-async def test_a_crash_is_never_a_pass(kind: type[BaseException]) -> None:
+async def test_an_exception_of_a_validator_is_never_a_pass(kind: type[BaseException]) -> None:
     def crash(output: Any) -> bool:
         raise kind("gone")
 
@@ -93,13 +93,13 @@ async def test_a_crash_is_never_a_pass(kind: type[BaseException]) -> None:
             await found(check)
 
 
-async def test_a_long_list_of_long_errors_is_cut() -> None:
+async def test_a_long_list_of_long_errors_is_truncated() -> None:
     _, told = await found(lambda output: (False, ["x" * 10_000] * 1000))
     assert len(told) == 50
     assert len(told[0]) == 2_000
 
 
-async def test_anything_that_can_be_called_is_a_validator() -> None:
+async def test_any_callable_is_a_validator() -> None:
     class Longer:
         def __init__(self, than: int) -> None:
             self.than = than
@@ -128,13 +128,13 @@ async def test_anything_that_can_be_called_is_a_validator() -> None:
         (lambda a, b: True, "must be callable with one argument"),
     ],
 )
-def test_what_cannot_be_a_validator_is_refused_when_it_is_made(validator: Any, told: str) -> None:
+def test_an_invalid_validator_is_refused_when_it_is_created(validator: Any, told: str) -> None:
     with pytest.raises(GuardrailUnusable, match=told) as caught:
         validator_guardrail(validator)
     assert caught.value.code == "guardrail.unusable"
 
 
-async def test_a_validator_is_found_in_the_project(tmp_path: Path) -> None:
+async def test_a_validator_is_imported_from_the_project(tmp_path: Path) -> None:
     (tmp_path / "guard_checks_a.py").write_text(
         "class Checks:\n    @staticmethod\n    def short(output): return len(output) < 3, 'long'\n"
     )
@@ -143,7 +143,7 @@ async def test_a_validator_is_found_in_the_project(tmp_path: Path) -> None:
     assert (await made.run(CTX, None, "hello")).output.violations == (Violation(message="long"),)
 
 
-def test_a_module_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_failing_module_is_reported(tmp_path: Path) -> None:
     (tmp_path / "guard_checks_b.py").write_text("1 / 0\n")
     with pytest.raises(GuardrailUnusable, match="fails: ZeroDivisionError"):
         validator_guardrail("guard_checks_b:x", root=tmp_path)
@@ -198,7 +198,7 @@ async def test_calls_and_outputs_of_tools_are_checked(on_failure: Any, behavior:
 
 
 @pytest.mark.parametrize("arguments", ["{", "[" * 100_000])
-async def test_arguments_that_are_not_json_are_told_the_model(arguments: str) -> None:
+async def test_arguments_that_are_invalid_json_are_reported_to_the_model(arguments: str) -> None:
     guardrail = tool_input_validator_guardrail(small, on_failure="warn")
     told = await guardrail.run(ToolInputGuardrailData(call(arguments), None))
     assert told.behavior == {
@@ -217,6 +217,6 @@ async def test_arguments_that_are_not_json_are_told_the_model(arguments: str) ->
         tool_output_validator_guardrail,
     ],
 )
-def test_there_are_three_things_that_can_happen(make: Any) -> None:
+def test_an_unknown_on_failure_is_refused_with_the_three_options(make: Any) -> None:
     with pytest.raises(UserError, match="on_failure.*reject.*repair.*warn"):
         make(lambda *given: True, on_failure="explode")

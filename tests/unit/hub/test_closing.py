@@ -13,7 +13,7 @@ from ekiden.storage.base import Store
 from tests.unit.hub.conftest import happen, names, rest, take, until
 
 
-async def test_closing_a_stream_ends_its_wait_and_nobody_elses(store: Store, hub: EventHub) -> None:
+async def test_closing_a_stream_ends_only_its_own_wait(store: Store, hub: EventHub) -> None:
     ended, other = hub.subscribe(after=""), hub.subscribe(after="")
     waiting = asyncio.create_task(rest(ended))
     going_on = asyncio.create_task(take(other, 1))
@@ -54,7 +54,7 @@ async def test_a_closed_hub_leaves_no_task_behind(store: Store) -> None:
     assert left <= {"ekiden-sqlite-watch"}, "which is the store's own"
 
 
-async def test_a_stream_can_be_closed_before_it_began(hub: EventHub) -> None:
+async def test_a_stream_can_be_closed_before_its_first_read(hub: EventHub) -> None:
     stream = hub.subscribe()
     stream.close()
     assert await rest(stream) == []
@@ -62,7 +62,7 @@ async def test_a_stream_can_be_closed_before_it_began(hub: EventHub) -> None:
         assert await rest(stream) == []
 
 
-async def test_a_stream_that_was_dropped_is_not_kept(hub: EventHub) -> None:
+async def test_a_dropped_stream_is_released(hub: EventHub) -> None:
     for _ in range(50):
         await anext(hub.subscribe(after="", follow=False), None)
     gc.collect()

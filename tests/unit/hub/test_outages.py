@@ -56,7 +56,7 @@ def flaky(store: Store) -> Flaky:
     return Flaky(store)
 
 
-async def test_events_of_an_outage_come_when_it_is_over(store: Store, flaky: Flaky) -> None:
+async def test_events_of_a_store_outage_are_delivered_after_it(store: Store, flaky: Flaky) -> None:
     told: list[str] = []
     hub = EventHub(
         flaky, on_outage=lambda exc: told.append("over" if exc is None else str(exc)), retry_s=0.001
@@ -71,7 +71,9 @@ async def test_events_of_an_outage_come_when_it_is_over(store: Store, flaky: Fla
     assert told == ["away", "over"]
 
 
-async def test_who_catches_up_during_an_outage_goes_on_after_it(store: Store, flaky: Flaky) -> None:
+async def test_a_subscriber_catching_up_during_an_outage_continues_after_it(
+    store: Store, flaky: Flaky
+) -> None:
     await happen(store, *numbered(1, 3))
     async with EventHub(flaky, retry_s=0.001) as hub:
         [first] = await take(hub.subscribe(after=""), 1)
@@ -88,7 +90,7 @@ async def test_who_catches_up_during_an_outage_goes_on_after_it(store: Store, fl
         assert names(await beginning) == ["later"]
 
 
-async def test_retries_wait_longer_each_time(store: Store, flaky: Flaky) -> None:
+async def test_the_delay_between_retries_grows(store: Store, flaky: Flaky) -> None:
     async with EventHub(flaky, retry_s=0.002) as hub:
         flaky.problem = StoreUnavailable("away")
         stream = hub.subscribe(after="")
@@ -103,7 +105,9 @@ async def test_retries_wait_longer_each_time(store: Store, flaky: Flaky) -> None
         assert names(await waiting) == ["e1"]
 
 
-async def test_without_hints_events_are_found_by_looking(store: Store, flaky: Flaky) -> None:
+async def test_without_change_notifications_events_are_found_by_polling(
+    store: Store, flaky: Flaky
+) -> None:
     flaky.hints = False
     async with EventHub(flaky, retry_s=0.001) as hub, hub.subscribe() as stream:
         waiting = asyncio.create_task(take(stream, 1))
@@ -124,7 +128,7 @@ async def test_a_stream_can_be_closed_during_an_outage(flaky: Flaky) -> None:
         assert await asyncio.gather(*waiting) == [None, None, None]
 
 
-async def test_a_mistake_in_the_store_is_told_to_all_and_the_next_call_goes_on(
+async def test_an_unexpected_store_error_reaches_all_and_the_next_read_continues(
     store: Store, flaky: Flaky
 ) -> None:
     async with EventHub(flaky, retry_s=0.001) as hub:
@@ -144,7 +148,7 @@ async def test_a_mistake_in_the_store_is_told_to_all_and_the_next_call_goes_on(
             assert names(await take(stream, 1)) == ["e1"]
 
 
-async def test_a_hub_goes_on_when_the_store_was_closed_and_opened_again(store: Store) -> None:
+async def test_a_hub_continues_after_its_store_was_reopened(store: Store) -> None:
     async with EventHub(store, retry_s=0.001) as hub, hub.subscribe() as stream:
         await happen(store, "e1")
         assert names(await take(stream, 1)) == ["e1"]

@@ -13,7 +13,7 @@ from ekiden.storage.base import Store
 from tests.unit.hub.conftest import happen, happen_in, ids, names, numbered, rest, take
 
 
-async def test_without_an_id_there_is_only_what_comes_from_now_on(
+async def test_a_subscription_without_an_id_starts_with_new_events(
     store: Store, hub: EventHub
 ) -> None:
     await happen(store, "before")
@@ -22,7 +22,9 @@ async def test_without_an_id_there_is_only_what_comes_from_now_on(
         assert names(await take(stream, 1)) == ["after"]
 
 
-async def test_an_empty_id_begins_with_the_first_event(store: Store, hub: EventHub) -> None:
+async def test_a_subscription_with_an_empty_id_starts_with_the_first_event(
+    store: Store, hub: EventHub
+) -> None:
     await happen(store, *numbered(1, 3))
     assert names(await take(hub.subscribe(after=""), 3)) == numbered(1, 3)
 
@@ -48,7 +50,9 @@ async def test_events_of_sessions_and_of_none_are_in_one_stream(
 
 
 @pytest.mark.parametrize("place", [0, 1, 149, 298])
-async def test_every_id_can_be_gone_on_with(store: Store, hub: EventHub, place: int) -> None:
+async def test_a_subscription_can_resume_after_every_id(
+    store: Store, hub: EventHub, place: int
+) -> None:
     await happen_in(store, "s", *({"details": {"name": name}} for name in numbered(1, 299)))
     found = await take(hub.subscribe(after=""), 299)
     assert names(found) == numbered(1, 299)
@@ -56,7 +60,7 @@ async def test_every_id_can_be_gone_on_with(store: Store, hub: EventHub, place: 
     assert names(await rest(resumed)) == numbered(place + 2, 299)
 
 
-async def test_an_id_is_good_in_another_hub(store: Store) -> None:
+async def test_an_event_id_is_valid_in_another_hub(store: Store) -> None:
     async with EventHub(store) as first, first.subscribe() as stream:
         await happen(store, "e1", "e2")
         [last, _] = await take(stream, 2)
@@ -65,7 +69,7 @@ async def test_an_id_is_good_in_another_hub(store: Store) -> None:
         assert names(await take(second.subscribe(after=last.id), 2)) == ["e2", "e3"]
 
 
-async def test_who_begins_with_an_old_id_joins_the_others(store: Store, hub: EventHub) -> None:
+async def test_a_subscriber_starting_at_an_old_id_catches_up(store: Store, hub: EventHub) -> None:
     await happen_in(store, "s", *({"details": {"name": name}} for name in numbered(1, 250)))
     async with hub.subscribe() as live, hub.subscribe(after="") as late:
         await happen(store, *numbered(251, 260))
@@ -78,7 +82,7 @@ async def test_who_begins_with_an_old_id_joins_the_others(store: Store, hub: Eve
         assert live.position == late.position
 
 
-async def test_a_subscriber_that_got_ahead_of_the_reader_waits_for_it(
+async def test_a_subscriber_ahead_of_the_shared_reader_waits_for_it(
     store: Store, hub: EventHub
 ) -> None:
     async with hub.subscribe() as live:
@@ -94,7 +98,7 @@ async def test_a_subscriber_that_got_ahead_of_the_reader_waits_for_it(
         assert names(await more) == names(await take(live, 1)) == ["e6"]
 
 
-async def test_all_subscribers_are_served_by_one_reader(store: Store) -> None:
+async def test_all_subscribers_share_one_reader(store: Store) -> None:
     counted = Counting(store)
     async with EventHub(counted) as hub:
         streams = [hub.subscribe() for _ in range(50)]
@@ -107,7 +111,7 @@ async def test_all_subscribers_are_served_by_one_reader(store: Store) -> None:
         assert counted.most <= 1, "of all who are up to date, one reads"
 
 
-async def test_a_slow_subscriber_holds_up_nobody_and_misses_nothing(
+async def test_a_slow_subscriber_blocks_no_other_and_misses_nothing(
     store: Store, hub: EventHub
 ) -> None:
     async with hub.subscribe() as slow, hub.subscribe() as quick:
@@ -122,7 +126,7 @@ async def test_a_slow_subscriber_holds_up_nobody_and_misses_nothing(
         assert names(await take(slow, 1200)) == numbered(2, 1201)
 
 
-async def test_what_is_kept_for_all_subscribers_is_bounded(store: Store, hub: EventHub) -> None:
+async def test_the_shared_buffer_is_bounded(store: Store, hub: EventHub) -> None:
     async with hub.subscribe() as slow, hub.subscribe() as quick:
         for batch in range(30):
             live = asyncio.create_task(take(quick, 50))
@@ -143,7 +147,7 @@ async def test_a_cancelled_wait_loses_nothing(store: Store, hub: EventHub) -> No
         assert names(await take(stream, 2)) == ["e1", "e2"]
 
 
-async def test_a_deleted_session_takes_nothing_else_along(store: Store, hub: EventHub) -> None:
+async def test_a_deleted_session_removes_no_other_events(store: Store, hub: EventHub) -> None:
     await happen(store, "e1")
     await happen_in(store, "s", {"details": {"name": "gone"}})
     found = await take(hub.subscribe(after=""), 2)
@@ -155,9 +159,7 @@ async def test_a_deleted_session_takes_nothing_else_along(store: Store, hub: Eve
     assert names(await take(hub.subscribe(after=found[0].id), 1)) == ["e3"]
 
 
-async def test_a_stream_that_does_not_follow_ends_where_it_is_now(
-    store: Store, hub: EventHub
-) -> None:
+async def test_a_stream_without_follow_ends_at_the_current_end(store: Store, hub: EventHub) -> None:
     await happen(store, *numbered(1, 3))
     async with hub.subscribe(after="", follow=False) as stream:
         await happen(store, "e4")
@@ -168,7 +170,7 @@ async def test_a_stream_that_does_not_follow_ends_where_it_is_now(
     )
 
 
-async def test_a_stream_that_does_not_follow_ends_also_if_its_end_was_deleted(
+async def test_a_stream_without_follow_ends_although_its_last_event_was_deleted(
     store: Store, hub: EventHub
 ) -> None:
     await happen(store, "e1")
@@ -178,7 +180,7 @@ async def test_a_stream_that_does_not_follow_ends_also_if_its_end_was_deleted(
         assert names(await rest(stream)) == ["e1"]
 
 
-async def test_the_position_passes_over_what_was_not_asked_for(store: Store, hub: EventHub) -> None:
+async def test_the_position_advances_over_filtered_events(store: Store, hub: EventHub) -> None:
     await happen(store, "e1")
     [only] = await take(hub.subscribe(after=""), 1)
     stream = hub.subscribe(after="", where=Subscription(sessions=["x"]), follow=False)
@@ -192,7 +194,7 @@ async def test_the_position_passes_over_what_was_not_asked_for(store: Store, hub
     "after",
     ["nonsense", "-1", "1.5", "1 ", "٣", "1\x00", "\ud800", "9" * 150, "9" * 5000, "日本", "0x1"],
 )
-async def test_an_id_that_is_none_is_refused(store: Store, hub: EventHub, after: str) -> None:
+async def test_an_invalid_event_id_is_refused(store: Store, hub: EventHub, after: str) -> None:
     with pytest.raises(UserError, match="is not the id of an event"):
         await anext(hub.subscribe(after=after))
     with pytest.raises(UserError, match="is not the id of an event"):
@@ -200,7 +202,7 @@ async def test_an_id_that_is_none_is_refused(store: Store, hub: EventHub, after:
             pass
 
 
-async def test_an_id_that_is_no_text_is_refused(hub: EventHub) -> None:
+async def test_an_event_id_that_is_not_text_is_refused(hub: EventHub) -> None:
     with pytest.raises(UserError, match="is not the id of an event"):
         hub.subscribe(after=7)
 

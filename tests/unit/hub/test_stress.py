@@ -15,7 +15,7 @@ from tests.unit.hub.conftest import happen, happen_in
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_in_one_process(seed: int) -> None:
+async def test_subscribers_in_one_process_see_all_events_in_order(seed: int) -> None:
     dice = Random(seed)
     async with MemoryStore() as store, EventHub(store) as hub:
         readers = [Subscriber(store, hub, Random(f"{seed}.{number}")) for number in range(10)]
@@ -39,11 +39,13 @@ async def test_in_one_process(seed: int) -> None:
 
 
 @pytest.mark.slow
-async def test_in_several_processes(tmp_path: Path) -> None:
+async def test_subscribers_of_several_processes_see_all_events_in_order(tmp_path: Path) -> None:
     await stress(str(tmp_path / "db"), seed=1, per_writer=150, subscribers=5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
-async def test_in_several_processes_for_longer(tmp_path: Path, seed: int) -> None:
+async def test_subscribers_of_several_processes_see_all_events_for_longer(
+    tmp_path: Path, seed: int
+) -> None:
     await stress(str(tmp_path / "db"), seed=seed, per_writer=1000, subscribers=12)

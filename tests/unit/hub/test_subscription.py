@@ -33,7 +33,9 @@ def event(**fields: Any) -> Event:
         ({"inbox": True, "sessions": ["s1"]}, {"type": "inbox"}),
     ],
 )  # fmt: skip
-def test_what_fits_every_part_is_seen(where: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_an_event_that_matches_every_filter_is_delivered(
+    where: dict[str, Any], fields: dict[str, Any]
+) -> None:
     assert Subscription(**where).matches(event(**fields))
 
 
@@ -53,19 +55,19 @@ def test_what_fits_every_part_is_seen(where: dict[str, Any], fields: dict[str, A
         ({"types": ["handoff"], "agents": ["a"]}, {"agent": "a"}),
     ],
 )
-def test_what_does_not_fit_one_part_is_not_seen(
+def test_an_event_that_fails_one_filter_is_not_delivered(
     where: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     assert not Subscription(**where).matches(event(**fields))
 
 
 @pytest.mark.parametrize("part", ["sessions", "agents", "types"])
-def test_one_text_instead_of_a_list_is_refused(part: str) -> None:
+def test_a_string_in_place_of_a_list_is_refused(part: str) -> None:
     with pytest.raises(UserError, match=f"`{part}` of a subscription is a list"):
         Subscription(**{part: "message"})
 
 
-def test_equal_subscriptions_are_equal_however_they_are_listed() -> None:
+def test_subscriptions_compare_equal_in_any_order() -> None:
     assert Subscription(sessions=["a", "b"]) == Subscription(sessions={"b", "a"})
 
 
@@ -79,7 +81,7 @@ def test_an_event_as_json_has_its_id() -> None:
     )
 
 
-async def test_subscribers_with_different_wishes_are_beside_each_other(
+async def test_subscribers_with_different_filters_get_their_own_events(
     store: Store, hub: EventHub
 ) -> None:
     async with (

@@ -58,7 +58,7 @@ async def desk() -> AsyncIterator[Desk]:
         await desk.tails.close()
 
 
-async def test_what_happened_comes_first_then_what_happens(desk: Desk) -> None:
+async def test_a_tail_delivers_past_events_then_new_ones(desk: Desk) -> None:
     await desk.say("s", 3)
     async with desk.tails.follow("s") as tail:
         assert numbers(await take(tail, 3)) == [1, 2, 3]
@@ -66,14 +66,14 @@ async def test_what_happened_comes_first_then_what_happens(desk: Desk) -> None:
         assert numbers(await take(tail, 2)) == [4, 5]
 
 
-async def test_it_begins_after_the_event_that_was_seen_last(desk: Desk) -> None:
+async def test_a_tail_starts_after_the_last_seen_event(desk: Desk) -> None:
     await desk.say("s", 5)
     async with desk.tails.follow("s", after=3) as tail:
         assert numbers(await take(tail, 2)) == [4, 5]
         assert tail.after == 5
 
 
-async def test_an_event_that_comes_twice_is_given_once(desk: Desk) -> None:
+async def test_a_repeated_event_is_delivered_once(desk: Desk) -> None:
     async with desk.tails.follow("s") as tail:
         [first] = await desk.say("s")
         desk.tails.show("s", first)
@@ -83,14 +83,14 @@ async def test_an_event_that_comes_twice_is_given_once(desk: Desk) -> None:
         assert numbers(await take(tail, 1)) == [2]
 
 
-async def test_an_event_that_comes_too_early_waits_for_those_before_it(desk: Desk) -> None:
+async def test_an_early_event_waits_for_the_events_before_it(desk: Desk) -> None:
     async with desk.tails.follow("s") as tail:
         events = await desk.say("s", 4)
         desk.tails.show("s", events[3])
         assert numbers(await take(tail, 4)) == [1, 2, 3, 4]
 
 
-async def test_deltas_stand_between_the_events_that_they_came_between(desk: Desk) -> None:
+async def test_deltas_are_delivered_between_their_events(desk: Desk) -> None:
     tail = await desk.tails.prepared("s")
     with desk.tails.showing("s"):
         [first] = await desk.say("s")
@@ -107,7 +107,7 @@ async def test_deltas_stand_between_the_events_that_they_came_between(desk: Desk
     assert isinstance(shown[2], Event)
 
 
-async def test_nobody_is_given_what_happens_in_other_sessions(desk: Desk) -> None:
+async def test_a_tail_delivers_only_events_of_its_session(desk: Desk) -> None:
     async with desk.tails.follow("s") as tail, desk.tails.follow("t") as other:
         await desk.say("t", 3)
         await desk.say("s", 1)
@@ -115,7 +115,7 @@ async def test_nobody_is_given_what_happens_in_other_sessions(desk: Desk) -> Non
         assert numbers(await take(other, 3)) == [1, 2, 3]
 
 
-async def test_who_reads_slowly_loses_nothing_and_holds_nothing(desk: Desk) -> None:
+async def test_a_slow_reader_loses_nothing_and_buffers_little(desk: Desk) -> None:
     async with desk.tails.follow("s") as tail:
         for each in await desk.say("s", 2000):
             desk.tails.show("s", each)
@@ -133,14 +133,14 @@ async def test_a_cancelled_wait_loses_nothing(desk: Desk) -> None:
         assert numbers(await take(tail, 2)) == [1, 2]
 
 
-async def test_who_wants_to_see_a_session_is_known_while_it_is_followed(desk: Desk) -> None:
+async def test_a_session_is_wanted_while_it_is_followed(desk: Desk) -> None:
     assert not desk.tails.wants("s")
     async with desk.tails.follow("s"):
         assert desk.tails.wants("s")
     assert not desk.tails.wants("s")
 
 
-async def test_closing_ends_those_who_wait(desk: Desk) -> None:
+async def test_closing_ends_the_waits_of_all_tails(desk: Desk) -> None:
     async with desk.tails.follow("s") as tail:
         waiting = asyncio.create_task(anext(tail, None))
         await asyncio.sleep(0)
@@ -151,7 +151,7 @@ async def test_closing_ends_those_who_wait(desk: Desk) -> None:
     assert desk.tails.is_closed
 
 
-async def test_following_begins_anew_after_everybody_left(desk: Desk) -> None:
+async def test_following_restarts_after_the_last_tail_was_closed(desk: Desk) -> None:
     async with desk.tails.follow("s"):
         pass
     await desk.say("s", 1)
@@ -160,7 +160,7 @@ async def test_following_begins_anew_after_everybody_left(desk: Desk) -> None:
         assert numbers(await take(tail, 1)) == [2]
 
 
-async def test_many_follow_many(desk: Desk) -> None:
+async def test_many_readers_follow_many_sessions(desk: Desk) -> None:
     async def follow(name: str) -> list[int]:
         async with desk.tails.follow(name) as tail:
             return numbers(await take(tail, 20))
@@ -172,7 +172,7 @@ async def test_many_follow_many(desk: Desk) -> None:
     assert await asyncio.gather(*following) == [list(range(1, 21))] * 50
 
 
-async def test_a_tail_that_nobody_reads_is_gone_with_whoever_had_it(desk: Desk) -> None:
+async def test_an_unread_tail_is_released_with_its_owner(desk: Desk) -> None:
     tail: Tail | None = await desk.tails.prepared("s")
     assert desk.tails.wants("s")
     del tail

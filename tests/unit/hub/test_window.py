@@ -28,7 +28,7 @@ def walk(window: Window, place: str) -> list[str]:
     pages=st.lists(st.integers(0, 7), max_size=8),
     anew=st.sets(st.integers(0, 7)),
 )
-def test_from_every_place_in_it_all_that_follows_is_there(
+def test_the_window_returns_all_later_events_from_every_position_in_it(
     size: int, pages: list[int], anew: set[int]
 ) -> None:
     window = Window(size)

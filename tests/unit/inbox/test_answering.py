@@ -16,7 +16,7 @@ from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question
 
 
-async def test_the_answer_tells_what_who_when_and_from_where(inbox: Inbox) -> None:
+async def test_an_answer_records_choice_person_time_and_channel(inbox: Inbox) -> None:
     item = await inbox.post(question())
     done = await inbox.answer(item.id, choice="YES", text="好的", by=" 安娜 ", via="terminal")
     assert done.status == "answered"
@@ -27,7 +27,7 @@ async def test_the_answer_tells_what_who_when_and_from_where(inbox: Inbox) -> No
     assert await inbox.get(item.id) == done
 
 
-async def test_who_answers_a_conversation_needs_words_and_who_gives_it_back_does_not(
+async def test_answering_a_conversation_needs_text_and_giving_back_does_not(
     inbox: Inbox,
 ) -> None:
     handed = question(kind="handoff", options=("answer", "give back"))
@@ -38,7 +38,7 @@ async def test_who_answers_a_conversation_needs_words_and_who_gives_it_back_does
     assert (await inbox.answer(item.id, choice="give back", by="Bob")).status == "answered"
 
 
-async def test_the_second_answer_is_told_who_was_first_and_when(inbox: Inbox) -> None:
+async def test_the_second_answer_is_refused_with_who_answered_first_and_when(inbox: Inbox) -> None:
     item = await inbox.post(question())
     await inbox.answer(item.id, choice="yes", by="安娜")
     with pytest.raises(InboxItemClosed, match=r"answered already by 安娜 at 20..-") as closed:
@@ -57,7 +57,7 @@ class SlowStore(MemoryStore):
         return await super().write(batch)
 
 
-async def test_of_many_answers_at_once_one_wins_and_the_session_is_woken_once() -> None:
+async def test_one_of_many_concurrent_answers_wins_and_wakes_the_session_once() -> None:
     store = SlowStore()
     inbox = Inbox(store)
     await store.create(NewSession(id="s", agent="sales", status="waiting"))
@@ -75,7 +75,7 @@ async def test_of_many_answers_at_once_one_wins_and_the_session_is_woken_once() 
     assert (row.wakes, row.status) == (1, "ready")
 
 
-async def test_the_message_that_waits_is_settled_with_the_answer(
+async def test_the_waiting_message_is_answered_with_the_item(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     await store.put_messages([QueuePut(queue=agent_queue("person"), body={}, key="m1")])
@@ -86,7 +86,9 @@ async def test_the_message_that_waits_is_settled_with_the_answer(
     assert message.answer["payload"]["choice"] == "no"
 
 
-async def test_the_message_of_a_cancelled_item_fails(inbox: Inbox, store: MemoryStore) -> None:
+async def test_the_waiting_message_of_a_cancelled_item_fails(
+    inbox: Inbox, store: MemoryStore
+) -> None:
     await store.put_messages([QueuePut(queue=agent_queue("person"), body={}, key="m1")])
     item = await inbox.post(question(message_id="m1"))
     await inbox.cancel(item.id, by="Anna", reason="no longer needed")
@@ -110,7 +112,7 @@ async def test_the_message_of_a_cancelled_item_fails(inbox: Inbox, store: Memory
         ({"choice": "yes", "text": "x" * 100_001}, "at most 100,000"),
     ],
 )
-async def test_an_answer_that_does_not_fit_changes_nothing(
+async def test_an_invalid_answer_changes_nothing(
     inbox: Inbox, reply: dict[str, Any], problem: str
 ) -> None:
     item = await inbox.post(question())
@@ -119,7 +121,7 @@ async def test_an_answer_that_does_not_fit_changes_nothing(
     assert await inbox.get(item.id) == item
 
 
-async def test_a_question_without_options_is_answered_in_words(inbox: Inbox) -> None:
+async def test_a_question_without_options_is_answered_with_text(inbox: Inbox) -> None:
     item = await inbox.post(question(options=()))
     with pytest.raises(InboxAnswerInvalid, match="`text` is empty"):
         await inbox.answer(item.id, text=" ", by="Anna")
@@ -130,12 +132,12 @@ async def test_a_question_without_options_is_answered_in_words(inbox: Inbox) -> 
     assert (done.answer.choice, done.answer.text) == ("", "請打八折 🎉")
 
 
-async def test_a_notice_is_seen_without_words(inbox: Inbox) -> None:
+async def test_a_notice_is_acknowledged_without_text(inbox: Inbox) -> None:
     item = await inbox.post(question(kind="rollback_failed", options=(), notice=True))
     assert (await inbox.answer(item.id, by="Anna")).status == "answered"
 
 
-async def test_agents_can_never_answer_assign_or_snooze(
+async def test_agents_cannot_answer_assign_or_snooze(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = await inbox.post(question())
@@ -155,7 +157,7 @@ async def test_agents_can_never_answer_assign_or_snooze(
     assert await inbox.get(item.id) == item
 
 
-async def test_an_agent_withdraws_what_it_asked_and_nothing_else(inbox: Inbox) -> None:
+async def test_an_agent_cancels_only_its_own_items(inbox: Inbox) -> None:
     item = await inbox.post(question())
     with acting_as("stranger"), pytest.raises(InboxForbidden):
         await inbox.cancel(item.id, by="Anna")
@@ -166,7 +168,7 @@ async def test_an_agent_withdraws_what_it_asked_and_nothing_else(inbox: Inbox) -
         await inbox.answer(item.id, choice="yes", by="Anna")
 
 
-async def test_edited_arguments_are_a_decision_of_their_own(inbox: Inbox) -> None:
+async def test_edited_arguments_are_a_distinct_decision(inbox: Inbox) -> None:
     item = await inbox.post(confirmation())
     edited = '{"order": 1042, "amount": 3}'
     with pytest.raises(InboxAnswerInvalid, match="confirm_edit"):
@@ -179,7 +181,7 @@ async def test_edited_arguments_are_a_decision_of_their_own(inbox: Inbox) -> Non
 
 
 @pytest.mark.parametrize("same", ['{"order": 1042, "amount": 5}', '{"amount":5,"order":1042}'])
-async def test_the_same_arguments_are_not_an_edit(inbox: Inbox, same: str) -> None:
+async def test_equal_arguments_are_not_an_edit(inbox: Inbox, same: str) -> None:
     item = await inbox.post(confirmation())
     done = await inbox.answer(item.id, choice="yes", arguments=same, by="Anna")
     assert done.answer is not None
@@ -201,7 +203,7 @@ async def test_the_same_arguments_are_not_an_edit(inbox: Inbox, same: str) -> No
         '{"order": 1042, "amount": true}',
     ],
 )
-async def test_arguments_that_are_no_object_or_others_are_never_taken_for_the_same(
+async def test_invalid_or_different_arguments_are_never_taken_as_unchanged(
     inbox: Inbox, arguments: str
 ) -> None:
     item = await inbox.post(confirmation())
@@ -210,7 +212,7 @@ async def test_arguments_that_are_no_object_or_others_are_never_taken_for_the_sa
     assert (await inbox.get(item.id)).status == "open"
 
 
-async def test_arguments_that_a_model_broke_can_be_replaced(inbox: Inbox) -> None:
+async def test_invalid_arguments_of_a_model_can_be_replaced(inbox: Inbox) -> None:
     item = await inbox.post(confirmation(arguments='{"order": '))
     with pytest.raises(InboxAnswerInvalid, match="confirm_edit"):
         await inbox.answer(item.id, choice="yes", arguments='{"order": 1}', by="Anna")
@@ -221,7 +223,7 @@ async def test_arguments_that_a_model_broke_can_be_replaced(inbox: Inbox) -> Non
     assert done.answer.arguments == '{"order": 1}'
 
 
-async def test_an_answer_to_what_was_seen_is_refused_once_the_item_changed(inbox: Inbox) -> None:
+async def test_an_answer_to_an_outdated_version_of_an_item_is_refused(inbox: Inbox) -> None:
     item = await inbox.post(question())
     changed = await inbox.assign(item.id, "Bob", by="Anna")
     with pytest.raises(InboxAnswerInvalid, match="look at it again"):
@@ -229,7 +231,7 @@ async def test_an_answer_to_what_was_seen_is_refused_once_the_item_changed(inbox
     await inbox.answer(item.id, choice="yes", by="Anna", seen_version=changed.version)
 
 
-async def test_identical_questions_are_answered_together_and_no_others(inbox: Inbox) -> None:
+async def test_only_identical_questions_are_answered_together(inbox: Inbox) -> None:
     same = [await inbox.post(confirmation()) for _ in range(130)]
     await inbox.snooze(same[5].id, for_s=60, by="Anna")
     others = [
@@ -268,7 +270,7 @@ async def test_edited_arguments_are_refused_in_bulk(inbox: Inbox) -> None:
         await inbox.answer_identical(item.id, choice="yes", by="Anna")
 
 
-async def test_assigning_says_whose_it_is_and_whoever_answers_still_may(inbox: Inbox) -> None:
+async def test_an_assigned_item_can_be_answered_by_another_person(inbox: Inbox) -> None:
     item = await inbox.post(question())
     assert (await inbox.assign(item.id, "佐藤 さん", by="Anna")).assignee == "佐藤 さん"
     assert (await inbox.assign(item.id, None, by="Anna")).assignee is None

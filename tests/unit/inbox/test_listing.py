@@ -41,11 +41,11 @@ async def filled(inbox: Inbox, store: MemoryStore) -> Inbox:
     return inbox
 
 
-async def test_open_items_come_by_urgency_and_the_newest_first(filled: Inbox) -> None:
+async def test_open_items_are_ordered_by_priority_then_newest_first(filled: Inbox) -> None:
     assert await names(filled) == ["urgent", "tool", "new", "old", "low"]
 
 
-async def test_closed_items_come_last_closed_first_and_any_shows_all(
+async def test_closed_items_are_listed_last_closed_first_and_any_lists_all(
     filled: Inbox, store: MemoryStore
 ) -> None:
     ids = {item.subject: item.id for item in (await filled.list()).items}
@@ -77,19 +77,19 @@ async def test_closed_items_come_last_closed_first_and_any_shows_all(
         ({"assignee": ""}, ["urgent", "tool", "new", "old", "low"]),
     ],
 )
-async def test_filters_restrict_what_is_listed(
+async def test_filters_restrict_the_list(
     filled: Inbox, query: dict[str, Any], expected: list[str]
 ) -> None:
     assert await names(filled, **query) == expected
 
 
-async def test_assigned_items_are_found_by_their_person(filled: Inbox) -> None:
+async def test_items_are_filtered_by_assignee(filled: Inbox) -> None:
     [item] = (await filled.list(InboxQuery(role="CEO"))).items
     await filled.assign(item.id, "佐藤", by="Anna")
     assert await names(filled, assignee="佐藤") == ["urgent"]
 
 
-async def test_pages_go_on_where_they_ended_though_items_were_answered_meanwhile(
+async def test_pages_continue_although_items_were_answered_meanwhile(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     posted = []
@@ -108,9 +108,7 @@ async def test_pages_go_on_where_they_ended_though_items_were_answered_meanwhile
     assert third.next_cursor is None
 
 
-async def test_few_matches_among_many_are_found_page_by_page(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+async def test_rare_matches_are_found_across_pages(inbox: Inbox, store: MemoryStore) -> None:
     for number in range(620):
         await inbox.post(question(subject=str(number), role="x" if number % 300 == 0 else "y"))
         store.advance(0.001)
@@ -118,12 +116,12 @@ async def test_few_matches_among_many_are_found_page_by_page(
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "1/9/1", "3/00000000000000000/inb_1", "1/7/\n"])
-async def test_a_cursor_that_is_none_is_refused(inbox: Inbox, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(inbox: Inbox, cursor: str) -> None:
     with pytest.raises(UserError, match="not a cursor"):
         await inbox.list(cursor=cursor)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
-async def test_a_limit_that_is_none_is_refused(inbox: Inbox, limit: int) -> None:
+async def test_an_invalid_limit_is_refused(inbox: Inbox, limit: int) -> None:
     with pytest.raises(UserError, match="1 to 1000"):
         await inbox.list(limit=limit)

@@ -20,7 +20,7 @@ async def told(store: MemoryStore) -> list[dict[str, Any]]:
     return [event.details or {} for event in events]
 
 
-async def test_every_change_is_an_event_that_says_who_and_from_where(
+async def test_every_change_is_an_event_with_person_and_channel(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await inbox.post(confirmation(session_id="s"))
@@ -44,9 +44,7 @@ async def test_every_change_is_an_event_that_says_who_and_from_where(
     assert (last["arguments"], last["task"], last["tool"]) == (edited, "s", "refund")
 
 
-async def test_the_audit_reads_people_agents_and_the_clock_from_the_events(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+async def test_the_audit_reads_the_actor_from_the_events(inbox: Inbox, store: MemoryStore) -> None:
     item = await inbox.post(question())
     await inbox.cancel(item.id, by="Anna", reason="never mind")
     due = await inbox.post(question(deadline_us=1))
@@ -58,7 +56,7 @@ async def test_the_audit_reads_people_agents_and_the_clock_from_the_events(
     assert records[1].reason == "never mind"
 
 
-async def test_a_refused_change_tells_nothing(inbox: Inbox, store: MemoryStore) -> None:
+async def test_a_refused_change_writes_no_event(inbox: Inbox, store: MemoryStore) -> None:
     item = await inbox.post(question())
     for choice, by in (("maybe", "Anna"), ("yes", "")):
         with pytest.raises(InboxAnswerInvalid):
@@ -66,7 +64,7 @@ async def test_a_refused_change_tells_nothing(inbox: Inbox, store: MemoryStore) 
     assert len(await told(store)) == 1
 
 
-async def test_a_new_item_is_pushed_with_what_a_person_needs(inbox: Inbox) -> None:
+async def test_the_notification_of_a_new_item_is_complete(inbox: Inbox) -> None:
     item = await inbox.post(question(context={"客户": 1}, priority=3))
     notice = new_item_notice(item)
     assert set(notice) == {"id", "from", "subject", "payload", "priority", "created_at"}

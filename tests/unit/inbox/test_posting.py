@@ -23,12 +23,12 @@ async def test_a_posted_item_is_open_and_found_by_its_id(inbox: Inbox) -> None:
     assert await inbox.get(posted.id) == posted
 
 
-async def test_an_unknown_id_is_not_found_with_the_way_out(inbox: Inbox) -> None:
+async def test_an_unknown_id_is_not_found_and_the_error_has_advice(inbox: Inbox) -> None:
     with pytest.raises(InboxItemNotFound, match="ekiden inbox list"):
         await inbox.get("inb_none")
 
 
-async def test_posting_the_same_question_again_gives_what_became_of_it(inbox: Inbox) -> None:
+async def test_posting_the_same_item_again_returns_its_current_state(inbox: Inbox) -> None:
     item = question()
     first = await inbox.post(item)
     assert await inbox.post(item) == first
@@ -37,7 +37,7 @@ async def test_posting_the_same_question_again_gives_what_became_of_it(inbox: In
     assert len((await inbox.list()).items) == 0
 
 
-async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
+async def test_a_different_item_with_a_used_id_is_refused(inbox: Inbox) -> None:
     first = await inbox.post(question())
     with pytest.raises(UserError, match="another inbox item"):
         await inbox.post(question(id=first.id, subject="something else"))
@@ -74,7 +74,7 @@ async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
         ({"context": object()}, "not JSON"),
     ],
 )
-async def test_an_item_that_makes_no_sense_is_refused_and_nothing_is_stored(
+async def test_an_invalid_item_is_refused_and_nothing_is_stored(
     inbox: Inbox, store: MemoryStore, fields: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(UserError, match=problem):
@@ -83,7 +83,7 @@ async def test_an_item_that_makes_no_sense_is_refused_and_nothing_is_stored(
         assert not await store.list_documents(collection)
 
 
-async def test_items_get_role_and_chain_of_the_settings_unless_they_name_their_own(
+async def test_items_get_default_role_and_escalation_chain_from_the_settings(
     store: MemoryStore,
 ) -> None:
     chain = (EscalationStep(role="经理", after_s=60), EscalationStep(role="CEO", after_s=600))
@@ -100,14 +100,12 @@ async def test_items_get_role_and_chain_of_the_settings_unless_they_name_their_o
     assert chained.chain == longer
 
 
-async def test_the_default_takes_the_spelling_of_the_options(inbox: Inbox) -> None:
+async def test_the_default_is_spelled_as_in_the_options(inbox: Inbox) -> None:
     posted = await inbox.post(question(default="NO", deadline_us=10**16))
     assert posted.default == "no"
 
 
-async def test_writes_of_an_item_are_for_a_commit_of_somebody_else(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+async def test_item_writes_can_be_committed_by_the_caller(inbox: Inbox, store: MemoryStore) -> None:
     item = question(created_at_us=await store.now_us(), deadline_us=10**16)
     await store.write_documents(inbox.item_writes(item))
     assert (await inbox.get(item.id)).subject == item.subject
@@ -120,12 +118,12 @@ async def test_writes_of_an_item_are_for_a_commit_of_somebody_else(
     assert (await inbox.get(item.id)).status == "answered"
 
 
-async def test_writes_of_an_item_need_its_time(inbox: Inbox) -> None:
+async def test_item_writes_require_a_creation_time(inbox: Inbox) -> None:
     with pytest.raises(UserError, match="created_at_us"):
         inbox.item_writes(question())
 
 
-async def test_ids_are_found_by_their_beginning(inbox: Inbox) -> None:
+async def test_ids_are_found_by_prefix(inbox: Inbox) -> None:
     for name in ("inb_a1", "inb_a2", "inb_b", "inb_b2"):
         await inbox.post(question(id=name))
     await inbox.answer("inb_a1", choice="yes", by="Anna")
@@ -135,13 +133,13 @@ async def test_ids_are_found_by_their_beginning(inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize("item_id", ["", "a/b", "\udc80", "x" * 129, "一"])
-async def test_what_cannot_be_an_id_is_not_found(inbox: Inbox, item_id: str) -> None:
+async def test_an_invalid_id_is_not_found(inbox: Inbox, item_id: str) -> None:
     with pytest.raises(InboxItemNotFound):
         await inbox.get(item_id)
     assert await inbox.ids(item_id) == ()
 
 
-def test_the_context_may_be_nested_as_deep_as_json_can_be() -> None:
+def test_a_deeply_nested_context_is_accepted() -> None:
     context: object = None
     for _ in range(900):
         context = [context]

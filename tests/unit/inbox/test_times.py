@@ -32,7 +32,7 @@ async def timers(store: MemoryStore) -> int:
     return len(await store.list_documents("timers", limit=1000))
 
 
-async def test_without_a_default_the_item_expires_at_its_deadline_and_wakes_its_session(
+async def test_without_a_default_an_item_expires_at_its_deadline_and_wakes_its_session(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     await store.create(NewSession(id="s", agent="sales", status="waiting"))
@@ -49,7 +49,7 @@ async def test_without_a_default_the_item_expires_at_its_deadline_and_wakes_its_
     assert await timers(store) == 0
 
 
-async def test_with_a_default_nobody_answers_at_the_deadline(
+async def test_with_a_default_an_item_is_answered_at_its_deadline(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await post(inbox, store, default="no")
@@ -64,7 +64,7 @@ async def test_with_a_default_nobody_answers_at_the_deadline(
     assert (free.choice, free.text) == ("", "打九折")
 
 
-async def test_an_answer_after_the_deadline_is_refused_though_no_timer_ran(
+async def test_an_answer_after_the_deadline_is_refused_before_any_timer_ran(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await post(inbox, store)
@@ -75,9 +75,7 @@ async def test_an_answer_after_the_deadline_is_refused_though_no_timer_ran(
     assert (await inbox.get(item.id)).status == "expired"
 
 
-async def test_whoever_lists_sees_no_item_whose_time_is_over(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+async def test_an_overdue_item_is_not_listed_as_open(inbox: Inbox, store: MemoryStore) -> None:
     item = await post(inbox, store)
     store.advance(61)
     assert not (await inbox.list()).items
@@ -85,7 +83,7 @@ async def test_whoever_lists_sees_no_item_whose_time_is_over(
     assert [each.id for each in listed.items] == [item.id]
 
 
-async def test_of_many_who_run_timers_at_once_each_item_is_changed_by_one(
+async def test_of_concurrent_timer_runs_one_changes_each_item(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     await store.create(NewSession(id="s", agent="sales", status="waiting"))
@@ -97,7 +95,7 @@ async def test_of_many_who_run_timers_at_once_each_item_is_changed_by_one(
     assert await timers(store) == 0
 
 
-async def test_an_item_goes_along_its_chain_and_loses_assignee_and_snooze(
+async def test_an_escalated_item_loses_assignee_and_snooze(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     chain = (EscalationStep(role="经理", after_s=60), EscalationStep(role="CEO", after_s=600))
@@ -116,7 +114,7 @@ async def test_an_item_goes_along_its_chain_and_loses_assignee_and_snooze(
     assert (await inbox.answer(item.id, choice="yes", by="董事长")).status == "answered"
 
 
-async def test_steps_that_were_missed_are_made_up_for_in_order_up_to_the_deadline(
+async def test_missed_escalation_steps_are_made_in_order_until_the_deadline(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     chain = (
@@ -136,7 +134,7 @@ async def test_steps_that_were_missed_are_made_up_for_in_order_up_to_the_deadlin
     ]  # fmt: skip
 
 
-async def test_a_snoozed_item_is_hidden_and_comes_back_by_itself(
+async def test_a_snoozed_item_is_hidden_and_returns_by_itself(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await post(inbox, store, in_s=7200)
@@ -149,7 +147,7 @@ async def test_a_snoozed_item_is_hidden_and_comes_back_by_itself(
     assert (back.id, back.snoozed_until_us, back.deadline_us) == (item.id, None, item.deadline_us)
 
 
-async def test_a_snoozed_item_can_be_answered_and_snoozed_anew(
+async def test_a_snoozed_item_can_be_answered_and_snoozed_again(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await inbox.post(question())
@@ -176,20 +174,20 @@ async def test_a_snoozed_item_can_be_answered_and_snoozed_anew(
         {"until_us": 10**30},
     ],
 )
-async def test_a_snooze_needs_one_time_to_come(inbox: Inbox, times: dict[str, Any]) -> None:
+async def test_a_snooze_requires_one_future_time(inbox: Inbox, times: dict[str, Any]) -> None:
     item = await inbox.post(question())
     with pytest.raises(InboxAnswerInvalid):
         await inbox.snooze(item.id, by="Anna", **times)
     assert await inbox.get(item.id) == item
 
 
-async def test_nothing_is_snoozed_beyond_its_deadline(inbox: Inbox, store: MemoryStore) -> None:
+async def test_a_snooze_beyond_the_deadline_is_refused(inbox: Inbox, store: MemoryStore) -> None:
     item = await post(inbox, store, default="no")
     with pytest.raises(InboxAnswerInvalid, match="deadline before that"):
         await inbox.snooze(item.id, for_s=61, by="Anna")
 
 
-async def test_timers_that_were_left_over_are_removed_and_others_stay(
+async def test_leftover_inbox_timers_are_removed_and_other_timers_stay(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await inbox.post(question())
@@ -204,7 +202,7 @@ async def test_timers_that_were_left_over_are_removed_and_others_stay(
     assert await timers(store) == 150
 
 
-async def test_an_item_with_a_deadline_in_the_past_expires_at_once(
+async def test_an_item_with_a_past_deadline_expires_immediately(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = await inbox.post(question(deadline_us=1))
@@ -212,7 +210,7 @@ async def test_an_item_with_a_deadline_in_the_past_expires_at_once(
     assert not await store.get_document("inbox.open", item.id)
 
 
-async def test_an_item_that_is_changed_all_the_time_is_given_up_with_advice(
+async def test_an_item_changed_concurrently_too_often_is_an_error_with_advice(
     store: MemoryStore,
 ) -> None:
     class Restless(MemoryStore):

@@ -23,7 +23,7 @@ async def posted(inbox: Inbox, store: MemoryStore, count: int = 1) -> list[Inbox
     return list(items)
 
 
-async def test_the_answer_reaches_whoever_waits(inbox: Inbox, store: MemoryStore) -> None:
+async def test_the_answer_reaches_the_waiting_caller(inbox: Inbox, store: MemoryStore) -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(inbox.ask_person(question()))
         [item] = await posted(inbox, store)
@@ -31,7 +31,7 @@ async def test_the_answer_reaches_whoever_waits(inbox: Inbox, store: MemoryStore
     assert waiting.result().choice == "yes"
 
 
-async def test_an_answer_through_another_inbox_reaches_whoever_waits(
+async def test_an_answer_through_another_inbox_reaches_the_waiting_caller(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     async with asyncio.TaskGroup() as group:
@@ -41,7 +41,7 @@ async def test_an_answer_through_another_inbox_reaches_whoever_waits(
     assert {task.result().choice for task in waiting} == {"no"}
 
 
-async def test_each_waits_for_its_own_item_only(inbox: Inbox, store: MemoryStore) -> None:
+async def test_each_caller_waits_for_its_own_item_only(inbox: Inbox, store: MemoryStore) -> None:
     first, second = question(), question()
     async with asyncio.TaskGroup() as group:
         one = group.create_task(inbox.ask_person(first))
@@ -54,9 +54,7 @@ async def test_each_waits_for_its_own_item_only(inbox: Inbox, store: MemoryStore
     assert (one.result().choice, two.result().choice) == ("yes", "no")
 
 
-async def test_whoever_stops_waiting_withdraws_the_question(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+async def test_cancelling_the_wait_cancels_the_question(inbox: Inbox, store: MemoryStore) -> None:
     item = question()
     waiting = asyncio.create_task(inbox.ask_person(item))
     await posted(inbox, store)
@@ -68,7 +66,7 @@ async def test_whoever_stops_waiting_withdraws_the_question(
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_an_agent_that_stops_waiting_withdraws_its_question(
+async def test_an_agent_that_stops_waiting_cancels_its_question(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     item = question()
@@ -83,7 +81,7 @@ async def test_an_agent_that_stops_waiting_withdraws_its_question(
     assert (await inbox.get(item.id)).status == "cancelled"
 
 
-async def test_a_question_that_is_cancelled_or_expires_ends_the_wait(
+async def test_a_cancelled_or_expired_question_ends_the_wait(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     waiting = asyncio.create_task(inbox.ask_person(question()))
@@ -96,7 +94,7 @@ async def test_a_question_that_is_cancelled_or_expires_ends_the_wait(
         await inbox.ask_person(soon)
 
 
-async def test_the_default_of_a_deadline_ends_the_wait_though_nobody_runs_timers(
+async def test_the_default_of_a_deadline_ends_the_wait_without_a_timer_run(
     inbox: Inbox, store: MemoryStore
 ) -> None:
     soon = question(deadline_us=await store.now_us() + 1000, default="no")
@@ -104,12 +102,12 @@ async def test_the_default_of_a_deadline_ends_the_wait_though_nobody_runs_timers
     assert (answer.choice, answer.by) == ("no", "nobody")
 
 
-async def test_an_item_that_makes_no_sense_is_refused_at_once(inbox: Inbox) -> None:
+async def test_an_invalid_question_is_refused_immediately(inbox: Inbox) -> None:
     with pytest.raises(UserError):
         await inbox.ask_person(question(subject=""))
 
 
-async def test_a_store_that_is_closed_ends_the_wait(inbox: Inbox, store: MemoryStore) -> None:
+async def test_a_closed_store_ends_the_wait(inbox: Inbox, store: MemoryStore) -> None:
     waiting = asyncio.create_task(inbox.ask_person(question()))
     await posted(inbox, store)
     await store.close()
@@ -117,7 +115,7 @@ async def test_a_store_that_is_closed_ends_the_wait(inbox: Inbox, store: MemoryS
         await waiting
 
 
-async def test_an_item_that_disappears_ends_the_wait(inbox: Inbox, store: MemoryStore) -> None:
+async def test_a_deleted_item_ends_the_wait(inbox: Inbox, store: MemoryStore) -> None:
     waiting = asyncio.create_task(inbox.ask_person(question()))
     [item] = await posted(inbox, store)
     await store.write_documents([DocumentWrite(collection="inbox.open", key=item.id, body=None)])

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize("name", ["agui", "openai_api"])
-def test_without_fastapi_it_is_said_how_to_install_it(name: str) -> None:
+def test_a_missing_fastapi_is_reported_with_the_install_command(name: str) -> None:
     code = f"""
 import sys
 sys.modules["fastapi"] = None

@@ -38,9 +38,7 @@ def memory_in(store: Store, user: str = "u", settings: MemorySettings = SHELVED)
     return Memory(store, user=user, settings=settings, embedder=HashingEmbedder(64))
 
 
-async def test_a_back_end_has_copies_of_what_is_stored_and_finds_them(
-    store: Store, shelf: Shelf
-) -> None:
+async def test_a_backend_gets_copies_of_entries_and_finds_them(store: Store, shelf: Shelf) -> None:
     memory = memory_in(store)
     await memory.store("colour", "Her favourite is blue.", {"n": 1})
     [copies] = shelf.spaces.values()
@@ -64,9 +62,7 @@ async def test_a_back_end_has_copies_of_what_is_stored_and_finds_them(
     assert await used_backends(store) == ["shelf"]
 
 
-async def test_a_back_end_that_comes_later_gets_what_was_there_before(
-    store: Store, shelf: Shelf
-) -> None:
+async def test_a_backend_added_later_gets_earlier_entries(store: Store, shelf: Shelf) -> None:
     plain = memory_in(store, settings=MemorySettings(type="vector"))
     for number in range(120):
         await plain.store(f"k{number:03}", f"word{number}")
@@ -80,7 +76,9 @@ async def test_a_back_end_that_comes_later_gets_what_was_there_before(
     assert shelf.calls[-1] == "search"
 
 
-async def test_one_that_is_away_does_not_show(store: Store, shelf: Shelf) -> None:
+async def test_during_an_outage_of_the_backend_memory_works_locally(
+    store: Store, shelf: Shelf
+) -> None:
     memory = memory_in(store)
     await memory.store("old", "an old thing")
     shelf.is_disconnected = True
@@ -95,7 +93,7 @@ async def test_one_that_is_away_does_not_show(store: Store, shelf: Shelf) -> Non
     assert (delivery.delivered, delivery.waiting) == (0, 2)
 
 
-async def test_one_that_was_away_is_told_when_it_is_back(shelf: Shelf) -> None:
+async def test_a_backend_gets_missed_changes_after_an_outage(shelf: Shelf) -> None:
     clock = ManualClock()
     async with MemoryStore(clock=clock) as store:
         memory = memory_in(store)
@@ -112,9 +110,7 @@ async def test_one_that_was_away_is_told_when_it_is_back(shelf: Shelf) -> None:
     assert shelf.keys() == ["colour"]
 
 
-async def test_after_a_failure_it_is_left_alone_for_a_while(
-    quick_store: Store, shelf: Shelf
-) -> None:
+async def test_a_failed_backend_is_not_called_for_a_while(quick_store: Store, shelf: Shelf) -> None:
     memory = memory_in(quick_store)
     await memory.store("a", "one")
     shelf.is_disconnected = True
@@ -125,7 +121,7 @@ async def test_after_a_failure_it_is_left_alone_for_a_while(
     assert len(shelf.calls) == 1
 
 
-async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
+async def test_the_backend_pause_grows_and_ends_with_a_success(shelf: Shelf) -> None:
     clock = ManualClock()
     mirror = RemoteCopy(shelf, clock=clock)
     shelf.is_disconnected = True
@@ -144,7 +140,7 @@ async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
     assert not mirror.is_resting
 
 
-async def test_one_that_does_not_answer_is_given_up(
+async def test_a_backend_that_does_not_answer_times_out(
     quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "SEARCH_TIMEOUT_S", 0.01)
@@ -161,7 +157,7 @@ async def test_one_that_does_not_answer_is_given_up(
     assert answer.notes
 
 
-async def test_whatever_it_raises_is_no_reason_to_fail(
+async def test_any_exception_of_a_backend_is_tolerated(
     quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*args: Any, **options: Any) -> Sequence[RemoteHit]:
@@ -173,9 +169,7 @@ async def test_whatever_it_raises_is_no_reason_to_fail(
     assert [each.key for each in await memory.retrieve("text")] == ["k"]
 
 
-async def test_an_entry_that_is_refused_keeps_no_others_back(
-    quick_store: Store, shelf: Shelf
-) -> None:
+async def test_a_refused_entry_does_not_block_others(quick_store: Store, shelf: Shelf) -> None:
     plain = memory_in(quick_store, settings=MemorySettings(type="vector"))
     for key in ("a", "bad", "c"):
         await plain.store(key, f"text {key}")
@@ -193,7 +187,9 @@ async def test_an_entry_that_is_refused_keeps_no_others_back(
     assert not remote_copy_of(shelf).is_resting
 
 
-async def test_what_changes_while_it_is_sent_is_sent_anew(quick_store: Store, shelf: Shelf) -> None:
+async def test_an_entry_changed_during_its_delivery_is_delivered_again(
+    quick_store: Store, shelf: Shelf
+) -> None:
     memory = memory_in(quick_store)
     plain = Memory(
         quick_store, user="u", settings=MemorySettings(type="vector"), embedder=HashingEmbedder(64)
@@ -209,7 +205,7 @@ async def test_what_changes_while_it_is_sent_is_sent_anew(quick_store: Store, sh
     assert shelf.keys() == []
 
 
-async def test_a_death_between_announcing_and_storing_leaves_what_is_stored(
+async def test_a_crash_between_announcing_and_storing_keeps_the_stored_entry(
     quick_store: Store, shelf: Shelf
 ) -> None:
     memory = memory_in(quick_store)
@@ -248,7 +244,7 @@ class DyingStore(MemoryStore):
 
 
 @pytest.mark.parametrize("left", [0, 1])
-async def test_a_death_while_a_change_is_told_leaves_a_message_of_it(
+async def test_a_crash_while_announcing_a_change_leaves_a_queued_message(
     shelf: Shelf, left: int
 ) -> None:
     store = DyingStore()
@@ -261,7 +257,7 @@ async def test_a_death_while_a_change_is_told_leaves_a_message_of_it(
     assert await store.queue_depth(QUEUE) >= 1
 
 
-async def test_forgetting_reaches_a_back_end_that_the_forgetting_one_does_not_use(
+async def test_deletion_reaches_a_backend_not_configured_for_the_caller(
     quick_store: Store, shelf: Shelf
 ) -> None:
     await memory_in(quick_store).store("k", "text")
@@ -271,7 +267,7 @@ async def test_forgetting_reaches_a_back_end_that_the_forgetting_one_does_not_us
     assert shelf.keys() == []
 
 
-async def test_memories_by_words_need_no_back_end(quick_store: Store, shelf: Shelf) -> None:
+async def test_memory_of_type_words_uses_no_backend(quick_store: Store, shelf: Shelf) -> None:
     memory = memory_in(quick_store, settings=MemorySettings(backend="shelf"))
     await memory.store("k", "text")
     assert [each.key for each in await memory.retrieve("text")] == ["k"]
@@ -279,7 +275,7 @@ async def test_memories_by_words_need_no_back_end(quick_store: Store, shelf: She
     assert shelf.calls == []
 
 
-async def test_a_back_end_that_nobody_knows_is_named(quick_store: Store) -> None:
+async def test_an_unknown_backend_is_refused(quick_store: Store) -> None:
     settings = MemorySettings(type="vector", backend="pinecon")
     memory = memory_in(quick_store, settings=settings)
     with pytest.raises(UnknownBackend, match="pinecone"):
@@ -287,7 +283,7 @@ async def test_a_back_end_that_nobody_knows_is_named(quick_store: Store) -> None
     assert await memory.list() == []
 
 
-def test_a_back_end_is_made_once_for_a_dimension() -> None:
+def test_a_backend_is_created_once_for_a_dimension() -> None:
     made: list[BackendOptions] = []
 
     def factory(options: BackendOptions) -> Shelf:
@@ -305,12 +301,12 @@ def test_a_back_end_is_made_once_for_a_dimension() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "store", "sqlite", "pgvector"])
-def test_some_names_mean_the_store_itself(name: str | None) -> None:
+def test_some_backend_names_mean_the_store_itself(name: str | None) -> None:
     assert remote_backend(name) is None
     assert remote_backend("pinecone") == "pinecone"
 
 
-async def test_back_ends_are_closed_whatever_one_of_them_says(
+async def test_all_backends_are_closed_although_one_raises(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed: list[str] = []

@@ -68,7 +68,7 @@ class Odd:
     ],
     ids=["nan", "none", "many", "long", "flat", "nothing", "words", "exit"],
 )
-async def test_an_embedder_that_makes_no_vectors_leaves_the_words(
+async def test_an_embedder_without_vectors_leaves_the_word_search(
     quick_store: Store, made: Any
 ) -> None:
     memory = Memory(quick_store, user="u", settings=VECTOR, embedder=Odd(made))
@@ -100,7 +100,7 @@ class Hanging:
         return np.ones((len(texts), 3))
 
 
-async def test_an_embedder_that_hangs_keeps_nobody_else_and_is_left_alone(
+async def test_a_hanging_embedder_blocks_no_other_memory_and_is_paused(
     quick_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(timing, "EMBED_TIMEOUT_S", 0.05)
@@ -121,7 +121,7 @@ async def test_an_embedder_that_hangs_keeps_nobody_else_and_is_left_alone(
         embedder.gate.set()
 
 
-async def test_an_embedder_that_was_late_is_asked_again_after_ever_longer() -> None:
+async def test_the_pause_of_a_slow_embedder_grows() -> None:
     now = 100.0
     gate = threading.Event()
     lane = EmbedderThreads(clock=lambda: now)
@@ -138,7 +138,7 @@ async def test_an_embedder_that_was_late_is_asked_again_after_ever_longer() -> N
     lane.close()
 
 
-async def test_a_missing_key_is_a_back_end_that_is_away(
+async def test_a_missing_key_counts_as_a_backend_outage(
     quick_store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     key: list[str] = []
@@ -166,7 +166,7 @@ async def test_a_missing_key_is_a_back_end_that_is_away(
     assert made.keys()[-1:] == ["new"]
 
 
-async def test_a_factory_that_makes_nothing_is_a_back_end_that_is_away(quick_store: Store) -> None:
+async def test_a_factory_that_returns_none_counts_as_a_backend_outage(quick_store: Store) -> None:
     def factory(options: Any) -> Any:
         return None
 
@@ -187,7 +187,7 @@ async def test_a_factory_that_makes_nothing_is_a_back_end_that_is_away(quick_sto
     ],
     ids=["nothing", "nan", "no key", "no score", "words"],
 )
-async def test_a_back_end_that_finds_what_are_no_hits_is_not_believed(
+async def test_invalid_hits_of_a_backend_are_ignored(
     quick_store: Store, shelf: Shelf, says: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = memory_in(quick_store)
@@ -202,7 +202,7 @@ async def test_a_back_end_that_finds_what_are_no_hits_is_not_believed(
     assert answer.notes == LOCAL
 
 
-async def test_a_back_end_that_is_no_key_of_a_dictionary_can_be_used() -> None:
+async def test_an_unhashable_backend_can_be_used() -> None:
     @dataclass
     class Plain(Shelf):
         name: str = "plain"
@@ -211,9 +211,7 @@ async def test_a_back_end_that_is_no_key_of_a_dictionary_can_be_used() -> None:
     assert remote_copy_of(plain) is remote_copy_of(plain)
 
 
-async def test_what_is_refused_keeps_nobody_from_asking_the_back_end(
-    store: Store, shelf: Shelf
-) -> None:
+async def test_a_refused_entry_does_not_stop_backend_searches(store: Store, shelf: Shelf) -> None:
     shelf.refused = {"bad"}
     await memory_in(store).store("bad", "refused text")
     other = memory_in(store, "another")
@@ -228,7 +226,7 @@ async def test_what_is_refused_keeps_nobody_from_asking_the_back_end(
     assert (delivery.delivered, delivery.waiting) == (0, 1)
 
 
-async def test_one_undelivered_memory_keeps_nobody_else_from_asking_the_back_end(
+async def test_an_undelivered_memory_does_not_stop_backend_searches_of_others(
     store: Store, shelf: Shelf
 ) -> None:
     behind, other = memory_in(store, "behind"), memory_in(store, "another")
@@ -243,7 +241,7 @@ async def test_one_undelivered_memory_keeps_nobody_else_from_asking_the_back_end
     assert shelf.calls == ["search"]
 
 
-async def test_changes_of_one_entry_wait_as_one_and_the_last_counts(
+async def test_pending_changes_of_one_entry_are_merged_and_the_last_wins(
     store: Store, shelf: Shelf
 ) -> None:
     memory = memory_in(store)
@@ -263,7 +261,9 @@ async def test_changes_of_one_entry_wait_as_one_and_the_last_counts(
     assert [entry.text for entry in shelf.spaces[memory.space].values()] == ["text 19"]
 
 
-async def test_a_change_while_another_is_sent_is_sent_too(store: Store, shelf: Shelf) -> None:
+async def test_a_change_during_a_delivery_is_delivered_afterwards(
+    store: Store, shelf: Shelf
+) -> None:
     memory = memory_in(store)
     await memory.store("k", "first")
     plain = Memory(store, user="u", settings=VECTOR, embedder=HashingEmbedder(64))
@@ -282,7 +282,7 @@ async def test_a_change_while_another_is_sent_is_sent_too(store: Store, shelf: S
 @pytest.mark.parametrize(
     "body", [{"oops": 1}, {"space": 5, "key": None}, {"space": "s"}, [], None, "x"]
 )
-async def test_a_message_that_cannot_be_read_is_set_aside(
+async def test_an_unreadable_message_is_set_aside(
     quick_store: Store, shelf: Shelf, body: Any
 ) -> None:
     await quick_store.put_messages([QueuePut(queue=QUEUE, body=body)])
@@ -293,7 +293,7 @@ async def test_a_message_that_cannot_be_read_is_set_aside(
     assert await quick_store.queue_depth(unreadable_for("shelf")) == 1
 
 
-async def test_common_words_do_not_rule_what_is_found_by_meaning(quick_store: Store) -> None:
+async def test_common_words_do_not_dominate_the_search_by_meaning(quick_store: Store) -> None:
     class Homes:
         name = "homes"
         dimensions = 2

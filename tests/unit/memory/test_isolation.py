@@ -49,7 +49,9 @@ def vectors() -> HashingEmbedder:
 
 
 @pytest.mark.parametrize("settings", [MemorySettings(), VECTOR], ids=["words", "vector"])
-async def test_no_door_of_one_user_leads_to_another(store: Store, settings: MemorySettings) -> None:
+async def test_the_memory_of_one_user_is_unreachable_for_another(
+    store: Store, settings: MemorySettings
+) -> None:
     anna = Memory(store, user="anna", app="shop", settings=settings, embedder=vectors())
     await anna.store("secret", "the pin is 4711", {"tags": ["pin"]})
     for other in HOSTILE[1:]:
@@ -74,7 +76,7 @@ async def test_no_door_of_one_user_leads_to_another(store: Store, settings: Memo
     assert await anna.list() == before
 
 
-async def test_apps_and_scopes_are_apart(store: Store) -> None:
+async def test_apps_and_scopes_are_separate(store: Store) -> None:
     of_user = Memory(store, user="anna", app="shop")
     elsewhere = Memory(store, user="anna", app="bank")
     nowhere = Memory(store, user="anna")
@@ -88,13 +90,13 @@ async def test_apps_and_scopes_are_apart(store: Store) -> None:
         ]
 
 
-async def test_an_app_s_memory_is_shared_by_its_users(store: Store) -> None:
+async def test_the_memory_of_an_app_is_shared_by_its_users(store: Store) -> None:
     await Memory(store, user="anna", app="shop", settings=APP_WIDE).store("k", "closed on Monday")
     shared = Memory(store, user="bob", app="shop", settings=APP_WIDE)
     assert [each.key for each in await shared.retrieve("Monday")] == ["k"]
 
 
-def test_every_id_has_a_space_of_its_own() -> None:
+def test_every_user_id_has_a_space_of_its_own() -> None:
     ids = [*HOSTILE, "ekiden"]
     spaces = [space_of("user", app=app, user=user) for app in ids for user in HOSTILE]
     spaces += [space_of("app", app=app, user=None) for app in HOSTILE]
@@ -104,9 +106,7 @@ def test_every_id_has_a_space_of_its_own() -> None:
 
 @pytest.mark.parametrize("scope", ["user", "app"])
 @pytest.mark.parametrize("app", [None, ""])
-def test_without_a_name_the_app_is_the_one_of_the_settings(
-    scope: MemoryScope, app: str | None
-) -> None:
+def test_the_default_app_is_the_one_of_the_settings(scope: MemoryScope, app: str | None) -> None:
     named = space_of(scope, app=Settings().app, user="anna")
     assert space_of(scope, app=app, user="anna") == named
 
@@ -115,14 +115,16 @@ _ids = st.text(st.characters(exclude_categories=()), min_size=1, max_size=6)
 
 
 @given(one=st.tuples(_ids, _ids), other=st.tuples(_ids, _ids))
-def test_two_pairs_of_ids_never_meet(one: tuple[str, str], other: tuple[str, str]) -> None:
+def test_different_id_pairs_never_share_a_space(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
     same = space_of("user", app=one[0], user=one[1]) == space_of(
         "user", app=other[0], user=other[1]
     )
     assert same == (one == other)
 
 
-async def test_a_back_end_that_names_others_keys_shows_nobody_what_is_not_theirs(
+async def test_keys_of_other_users_from_a_backend_are_ignored(
     quick_store: Store, shelf: Shelf
 ) -> None:
     settings = MemorySettings(type="vector", backend="shelf")
@@ -137,7 +139,7 @@ async def test_a_back_end_that_names_others_keys_shows_nobody_what_is_not_theirs
     assert (found.key, found.score) == ("own", 1.0)
 
 
-async def test_a_user_cannot_be_chosen_after_the_memory_was_made(quick_store: Store) -> None:
+async def test_the_user_of_a_memory_cannot_be_changed(quick_store: Store) -> None:
     memory: Any = Memory(quick_store, user="bob")
     with pytest.raises(AttributeError):
         memory.space = space_of("user", app=None, user="anna")

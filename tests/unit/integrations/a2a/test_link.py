@@ -81,7 +81,7 @@ def plain_card(request: Request) -> Response:
     )
 
 
-async def test_nobody_there_is_unavailable_after_a_while() -> None:
+async def test_an_unreachable_agent_is_unavailable() -> None:
     view = await said(link_to("http://127.0.0.1:9"))
     assert view.state == "unavailable"
     assert "cannot be reached" in view.text
@@ -101,7 +101,7 @@ async def test_nobody_there_is_unavailable_after_a_while() -> None:
         (lambda _: Response(b"x", headers={"Content-Encoding": "gzip"}), "invalid"),
     ],
 )
-async def test_cards_that_are_none(card: Callable[[Request], Response], state: str) -> None:
+async def test_an_invalid_card_is_refused(card: Callable[[Request], Response], state: str) -> None:
     async with answering(card) as url:
         assert (await said(link_to(url))).state == state
 
@@ -117,14 +117,14 @@ async def test_cards_that_are_none(card: Callable[[Request], Response], state: s
         {"jsonrpc": "2.0", "id": 1, "error": "no"},
     ],
 )
-async def test_answers_that_are_none(result: Any) -> None:
+async def test_an_invalid_response_is_reported_short(result: Any) -> None:
     async with answering(rpc=lambda _: JSONResponse(result)) as url:
         view = await said(link_to(url))
     assert view.state == "invalid"
     assert len(view.text) < 1000
 
 
-async def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
+async def test_a_response_that_is_too_long_is_not_read_completely() -> None:
     async def long() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * 1_000_000
@@ -135,7 +135,7 @@ async def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
     assert (view.state, view.text) == ("invalid", "its answer is too long")
 
 
-async def test_a_server_that_is_busy_is_asked_again() -> None:
+async def test_a_busy_server_is_retried() -> None:
     left = 3
 
     def busy(request: Request) -> Response:
@@ -151,7 +151,7 @@ async def test_a_server_that_is_busy_is_asked_again() -> None:
     assert (view.state, view.task_id) == ("working", "t")
 
 
-async def test_a_task_without_end_is_given_up() -> None:
+async def test_a_task_that_never_ends_times_out() -> None:
     partner = Partner()
     async with partner_served(partner, streaming=False) as (url, _):
         link = link_to(url)
@@ -163,7 +163,7 @@ async def test_a_task_without_end_is_given_up() -> None:
         partner.release.set()
 
 
-async def test_a_rollback_leaves_an_agent_alone_that_cannot_be_reached() -> None:
+async def test_a_rollback_tolerates_an_unreachable_agent() -> None:
     for settings in ({}, {"token_env": "NOT_SET_AT_ALL"}):
         remote = RemoteA2A(card="http://127.0.0.1:9", patience_s=0.1, **settings)
         await cancel_remote(
@@ -179,7 +179,7 @@ async def test_a_rollback_leaves_an_agent_alone_that_cannot_be_reached() -> None
         )
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for wrong in (
         {"token_env": "a b"},
         {"headers_env": {"X": "1x"}},
@@ -190,7 +190,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
             RemoteA2A(card="https://x.example", **wrong)
 
 
-def test_only_https_or_this_machine_is_called() -> None:
+def test_only_https_or_localhost_is_called() -> None:
     for card in ("", "http://a.example", "ftp://x", "https://u:p@x.example", "https://", "x", 1):
         with pytest.raises(UserError):
             a2a_agent(card, name="printer")
@@ -200,13 +200,13 @@ def test_only_https_or_this_machine_is_called() -> None:
         RemoteA2A(card="https://x.example:99999999")
 
 
-def test_a_variable_that_is_not_set_is_told_by_its_name() -> None:
+def test_an_unset_variable_is_named() -> None:
     remote = RemoteA2A(card="https://x.example", token_env="NOT_SET_AT_ALL")
     with pytest.raises(RemoteAgentUnavailable, match="NOT_SET_AT_ALL"):
         remote.headers("printer")
 
 
-def test_a_line_feed_at_the_end_of_a_credential_is_no_part_of_it(
+def test_a_trailing_newline_of_a_credential_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PARTNER_CRED", "s3cretZZhunter29911abc\n")
@@ -217,7 +217,7 @@ def test_a_line_feed_at_the_end_of_a_credential_is_no_part_of_it(
 @pytest.mark.parametrize(
     "secret", ["s3cretZZ\nhunter29911", "s3cretZZ\x7fhunter29911", "s3crétZZ9"]
 )
-async def test_a_credential_that_cannot_be_sent_is_named_and_not_shown(
+async def test_an_invalid_credential_is_named_and_not_shown(
     secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARTNER_CRED", secret)
@@ -240,7 +240,7 @@ async def _dripping() -> AsyncIterator[str]:
         yield server.origin
 
 
-async def test_an_agent_that_never_comes_to_an_end_is_given_up() -> None:
+async def test_a_response_that_never_ends_times_out() -> None:
     async with _dripping() as url, asyncio.timeout(60):
         link = link_to(url, timeout_s=0.2)
         view = await said(link)

@@ -22,7 +22,7 @@ def asks(*parts: Part) -> Task:
     return Task(id="t", status=status)
 
 
-def test_files_and_links_are_told_by_name_and_address() -> None:
+def test_files_and_links_are_shown_by_name_and_address() -> None:
     view = view_of_task(
         done(Part(text="here:"), Part(url="https://x.example/a"), Part(raw=b"x", filename="a.png"))
     )
@@ -42,7 +42,7 @@ def test_several_pieces_of_data_are_a_list() -> None:
         ([], (), ""),
     ],
 )
-def test_options_are_taken_where_they_make_sense(
+def test_options_of_a_question_are_read_where_valid(
     question: object, options: tuple[str, ...], item: str
 ) -> None:
     view = view_of_task(asks(Part(text="which?"), new_data_part(question)))
@@ -50,11 +50,11 @@ def test_options_are_taken_where_they_make_sense(
     assert view_from_json(view.to_json()) == view
 
 
-def test_a_state_that_nobody_knows_is_work() -> None:
+def test_an_unknown_task_state_counts_as_working() -> None:
     assert view_of_task(Task(id="t", status=TaskStatus(state=99))).state == "working"
 
 
-def test_data_that_is_too_long_is_a_text_that_is_cut_off() -> None:
+def test_data_that_is_too_long_is_truncated() -> None:
     view = view_of_task(done(new_data_part({"x": "y" * MAX_TEXT})))
     assert view.data is None
     assert len(view.text) == MAX_TEXT
@@ -62,14 +62,14 @@ def test_data_that_is_too_long_is_a_text_that_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("field", ["id", "context_id"])
-def test_ids_that_are_too_long_are_refused(field: str) -> None:
+def test_task_ids_that_are_too_long_are_refused(field: str) -> None:
     task = done(Part(text="x"))
     setattr(task, field, "i" * 1001)
     with pytest.raises(ValueError, match="more than 1000 characters"):
         view_of_task(task)
 
 
-def test_the_ids_of_messages_and_questions_are_limited_too() -> None:
+def test_message_and_question_ids_that_are_too_long_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 1000"):
         view_of_message(Message(message_id="m", context_id="i" * 1001))
     with pytest.raises(ValueError, match="more than 1000"):

@@ -63,7 +63,7 @@ def as_taught(folder: Path, text: str, pooling: str = "mean") -> np.ndarray:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_vectors_are_what_the_weights_say(folder: Path, pooling: str) -> None:
+def test_vectors_equal_those_of_a_direct_implementation(folder: Path, pooling: str) -> None:
     (folder / "1_Pooling").mkdir()
     said = {
         "pooling_mode_cls_token": pooling == "cls",
@@ -75,7 +75,7 @@ def test_vectors_are_what_the_weights_say(folder: Path, pooling: str) -> None:
         assert found == pytest.approx(as_taught(folder, text, pooling), abs=1e-5)
 
 
-def test_rows_come_in_order_have_length_one_and_do_not_depend_on_their_neighbours(
+def test_rows_are_ordered_normalized_and_independent_of_each_other(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = BertEmbedder(folder)
@@ -102,17 +102,17 @@ def test_no_texts_give_no_rows(folder: Path) -> None:
     assert BertEmbedder(folder).knows([]).shape == (0,)
 
 
-def test_of_a_long_text_the_beginning_counts(folder: Path) -> None:
+def test_only_the_beginning_of_a_long_text_is_embedded(folder: Path) -> None:
     long, cut = BertEmbedder(folder).embed(["pay the bill " * 9_000, "pay the bill " * 10])
     assert long == pytest.approx(cut, abs=1e-6)
 
 
-def test_hostile_text_is_only_text(folder: Path) -> None:
+def test_hostile_text_is_embedded(folder: Path) -> None:
     odd = ["\ud800", "🦆" * 3_000, "[CLS] [SEP]", "\x00", "a\u0301" * 500, "x" * 100_000]
     assert np.isfinite(BertEmbedder(folder).embed(odd)).all()
 
 
-def test_threads_may_share_it(folder: Path) -> None:
+def test_threads_may_share_an_embedder(folder: Path) -> None:
     fresh = BertEmbedder(folder)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda text: fresh.embed([text])[0], TEXTS * 4))
@@ -120,7 +120,7 @@ def test_threads_may_share_it(folder: Path) -> None:
     assert np.stack(found) == pytest.approx(expected, abs=1e-5)
 
 
-def test_it_tells_what_it_does_not_know(folder: Path) -> None:
+def test_knows_is_false_for_texts_outside_the_vocabulary(folder: Path) -> None:
     known = {
         "pay the bill": True,
         "pay the bill 🦆": True,
@@ -133,7 +133,7 @@ def test_it_tells_what_it_does_not_know(folder: Path) -> None:
     assert BertEmbedder(folder).knows(list(known)).tolist() == list(known.values())
 
 
-def test_tensors_may_be_called_as_in_a_larger_model_or_be_halves(folder: Path) -> None:
+def test_prefixed_names_and_half_precision_tensors_are_read(folder: Path) -> None:
     plain = BertEmbedder(folder).embed(TEXTS)
     named = {f"bert.{name}": each for name, each in tensors().items()}
     (folder / "model.safetensors").write_bytes(safetensors(named))
@@ -143,7 +143,7 @@ def test_tensors_may_be_called_as_in_a_larger_model_or_be_halves(folder: Path) -
     assert BertEmbedder(folder).embed(TEXTS) == pytest.approx(plain, abs=0.02)
 
 
-def test_the_bend_is_exact_enough() -> None:
+def test_the_gelu_approximation_is_exact_enough() -> None:
     values = np.linspace(-12, 12, 4001, dtype=np.float32)
     exact = [each * (1 + math.erf(each / math.sqrt(2))) / 2 for each in values.tolist()]
     assert np.abs(bert._gelu(values) - exact).max() < 1e-6
@@ -200,7 +200,7 @@ def _without(name: str) -> Callable[[Path], None]:
         (_pooling("no"), "not JSON"),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_told_before_anything_is_read(
+def test_an_unusable_folder_is_reported_before_weights_are_read(
     folder: Path, spoil: Callable[[Path], object], why: str
 ) -> None:
     spoil(folder)
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_used_is_told_before_anything_is_read(
         BertEmbedder(folder)
 
 
-def test_weights_that_are_no_numbers_are_told(folder: Path) -> None:
+def test_weights_that_are_not_numbers_are_an_error(folder: Path) -> None:
     found = tensors()
     found["encoder.layer.1.output.dense.bias"][3] = np.nan
     (folder / "model.safetensors").write_bytes(safetensors(found))
@@ -216,7 +216,7 @@ def test_weights_that_are_no_numbers_are_told(folder: Path) -> None:
         BertEmbedder(folder).embed(["pay"])
 
 
-def test_pooling_may_be_one_word(folder: Path) -> None:
+def test_pooling_may_be_a_single_word(folder: Path) -> None:
     _pooling('{"pooling_mode": "cls"}')(folder)
     found = BertEmbedder(folder).embed(["pay the bill"])[0]
     assert found == pytest.approx(as_taught(folder, "pay the bill", "cls"), abs=1e-5)
@@ -224,7 +224,7 @@ def test_pooling_may_be_one_word(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_encoder_knows_what_is_alike() -> None:
+def test_a_real_encoder_finds_similar_texts() -> None:
     encoder = second_encoder()
     if encoder is None:
         pytest.skip("this machine has no second encoder")

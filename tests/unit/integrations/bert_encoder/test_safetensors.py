@@ -27,7 +27,7 @@ def described(**said: Any) -> bytes:
     return with_header({"x": whole}, VALUES.tobytes())
 
 
-def test_half_and_brain_floats_become_whole_ones(tmp_path: Path) -> None:
+def test_half_and_brain_floats_are_converted_to_single_floats(tmp_path: Path) -> None:
     brain = (VALUES.view(np.uint32) >> 16).astype(np.uint16)
     for kind, stored in (("F32", VALUES), ("F16", VALUES.astype(np.float16)), ("BF16", brain)):
         found = opened(tmp_path, safetensors({"x": stored}, kind)).read("x")
@@ -35,12 +35,12 @@ def test_half_and_brain_floats_become_whole_ones(tmp_path: Path) -> None:
         assert found.tolist() == VALUES.tolist()
 
 
-def test_other_types_and_empty_tensors_do_no_harm(tmp_path: Path) -> None:
+def test_other_types_are_ignored_and_empty_tensors_are_read(tmp_path: Path) -> None:
     assert "x" not in opened(tmp_path, safetensors({"x": np.arange(3)}, "I64"))
     assert opened(tmp_path, safetensors({"x": VALUES[:0]})).read("x").shape == (0, 3)
 
 
-def test_the_mark_tells_files_apart(tmp_path: Path) -> None:
+def test_the_mark_distinguishes_files(tmp_path: Path) -> None:
     first = opened(tmp_path, safetensors({"x": VALUES})).mark
     assert opened(tmp_path, safetensors({"x": VALUES})).mark == first
     assert opened(tmp_path, safetensors({"x": VALUES + 1})).mark != first
@@ -72,15 +72,13 @@ def test_the_mark_tells_files_apart(tmp_path: Path) -> None:
         (described(shape=[2**40, 2**40]), "another size"),
     ],
 )
-def test_a_file_that_is_not_what_it_says_is_refused(
-    tmp_path: Path, content: bytes, why: str
-) -> None:
+def test_an_inconsistent_file_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(UserError, match=why) as raised:
         opened(tmp_path, content)
     assert "model.safetensors" in str(raised.value)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_tensor_or_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tensor y"):
         opened(tmp_path, safetensors({"x": VALUES})).read("y")
     with pytest.raises(UserError, match="cannot be read"):
@@ -89,7 +87,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         SafeTensors(tmp_path)
 
 
-def test_a_file_that_was_cut_off_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_file_truncated_after_opening_is_an_error(tmp_path: Path) -> None:
     found = opened(tmp_path, safetensors({"x": VALUES}))
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="cannot be read"):

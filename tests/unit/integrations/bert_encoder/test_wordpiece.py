@@ -42,23 +42,23 @@ def cut(text: str, **options: bool) -> list[str]:
         (" \x00\n", ""),
     ],
 )
-def test_a_text_is_cut_as_the_models_were_taught(text: str, pieces: str) -> None:
+def test_a_text_is_split_like_the_reference_tokenizer(text: str, pieces: str) -> None:
     assert cut(text) == pieces.split()
 
 
-def test_a_model_with_capitals_keeps_them_and_accents() -> None:
+def test_a_cased_model_keeps_case_and_accents() -> None:
     assert cut("Cat cat é", lowercase=False) == ["Cat", "cat", "é"]
     assert cut("é", lowercase=False, strip_accents=True) == ["[UNK]"]
     assert cut("天气", split_han=False) == ["[UNK]"]
 
 
-def test_a_long_text_is_cut_off() -> None:
+def test_a_long_text_is_truncated() -> None:
     words = WordPiece(VOCABULARY)
     assert len(words.tokens("pay the bill " * 100_000).ids) == MAX_TOKENS
     assert len(words.tokens("pay the bill " * 100, limit=10).ids) == 10
 
 
-def test_how_foreign_a_text_is() -> None:
+def test_the_share_of_unknown_and_continued_pieces_is_counted() -> None:
     words = WordPiece(VOCABULARY)
     assert words.tokens("pay the bill").foreign == 0
     assert words.tokens("天气 pay the").foreign == 0.5
@@ -73,7 +73,7 @@ def test_a_chinese_vocabulary_knows_chinese() -> None:
     assert WordPiece({**han, "[UNK]": 0, "[CLS]": 1, "[SEP]": 2}).tokens("一丁").foreign == 0
 
 
-def test_the_vocabulary_is_a_list_or_in_the_tokenizer(tmp_path: Path) -> None:
+def test_the_vocabulary_is_read_from_a_list_or_the_tokenizer(tmp_path: Path) -> None:
     said = {"normalizer": {"lowercase": False}, "model": {"vocab": VOCABULARY}}
     (tmp_path / "tokenizer.json").write_text(json.dumps(said))
     assert WordPiece.from_folder(tmp_path).tokens("Cat").ids[1] == VOCABULARY["Cat"]
@@ -97,7 +97,7 @@ def test_the_vocabulary_is_a_list_or_in_the_tokenizer(tmp_path: Path) -> None:
         ("other", b"", "no vocabulary"),
     ],
 )
-def test_a_vocabulary_that_cannot_be_used_is_told(
+def test_an_invalid_vocabulary_is_refused(
     tmp_path: Path, file: str, content: bytes, why: str
 ) -> None:
     (tmp_path / file).write_bytes(content)
@@ -105,7 +105,7 @@ def test_a_vocabulary_that_cannot_be_used_is_told(
         WordPiece.from_folder(tmp_path)
 
 
-def test_a_vocabulary_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_vocabulary_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").mkdir()
     with pytest.raises(UserError, match="cannot be read"):
         WordPiece.from_folder(tmp_path)

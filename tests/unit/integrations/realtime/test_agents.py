@@ -55,19 +55,19 @@ def dangerous() -> str:
         ({"name": "a", "handoffs": [handoff(B, include_context=False)]}, "has `include_context`"),
     ],
 )
-def test_what_cannot_be_an_agent_is_refused_at_once(fields: dict[str, Any], problem: str) -> None:
+def test_invalid_fields_of_an_agent_are_refused(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         RealtimeAgent(**fields)
 
 
-def test_a_clone_shares_what_is_not_given() -> None:
+def test_a_clone_shares_the_fields_that_are_not_replaced() -> None:
     desk = RealtimeAgent("desk", tools=[plain])
     copy = desk.clone(name="copy")
     assert (copy.name, copy.tools is desk.tools) == ("copy", True)
     assert repr(copy) == "<RealtimeAgent 'copy'>"
 
 
-async def test_instructions_are_a_text_or_a_function_of_any_kind() -> None:
+async def test_instructions_are_a_text_or_any_kind_of_function() -> None:
     async def later(ctx: RunContextWrapper[Any], agent: Any) -> str:
         return f"{agent.name} for {ctx.context}"
 
@@ -79,7 +79,7 @@ async def test_instructions_are_a_text_or_a_function_of_any_kind() -> None:
         await RealtimeAgent("a", instructions=wrong).get_system_prompt(CONTEXT)
 
 
-async def test_a_handoff_leads_to_its_agent() -> None:
+async def test_a_handoff_returns_its_target() -> None:
     billing = RealtimeAgent("billing", handoff_description="Knows money.")
     made = realtime_handoff(billing)
     assert isinstance(made, Handoff)
@@ -91,7 +91,7 @@ async def test_a_handoff_leads_to_its_agent() -> None:
     assert made.get_transfer_message(billing) == '{"assistant":"billing"}'
 
 
-def test_a_name_in_any_script_is_a_tool_name_of_its_own() -> None:
+def test_a_name_in_any_script_has_a_unique_tool_name() -> None:
     names = [realtime_handoff(RealtimeAgent(name)).tool_name for name in ("退款", "返金", "🎉")]
     assert names[0] == "transfer_to_5f322c3c"
     assert len(set(names)) == 3
@@ -109,14 +109,14 @@ def test_a_name_in_any_script_is_a_tool_name_of_its_own() -> None:
         ({"on_handoff": lambda ctx, data: None, "input_type": dict[str, int]}, "schema"),
     ],
 )
-def test_a_callback_that_cannot_be_called_so_is_refused_at_once(
+def test_a_callback_with_the_wrong_signature_is_refused(
     options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(UserError, match=problem):
         realtime_handoff(RealtimeAgent("a"), **options)
 
 
-def test_only_a_realtime_agent_can_be_handed_to() -> None:
+def test_only_a_realtime_agent_can_be_a_handoff_target() -> None:
     with pytest.raises(UserError, match="needs a RealtimeAgent"):
         realtime_handoff(Agent("a"))  # type: ignore[call-overload]
 
@@ -137,7 +137,7 @@ class Order(BaseModel):
         (list[str], '{"value": ["发票"]}', ["发票"]),
     ],
 )
-async def test_the_input_reaches_the_callback_checked(
+async def test_the_validated_input_reaches_the_callback(
     kind: Any, arguments: str, value: Any
 ) -> None:
     seen: list[Any] = []
@@ -151,13 +151,13 @@ async def test_the_input_reaches_the_callback_checked(
 
 @pytest.mark.parametrize("arguments", ["", "null", "{", '{"number": "7"}', "7", '"x"', "[" * 99999])
 @pytest.mark.parametrize("kind", [Order, list[str]])
-async def test_input_that_is_none_is_the_models_mistake(kind: Any, arguments: str) -> None:
+async def test_invalid_handoff_input_is_a_model_behavior_error(kind: Any, arguments: str) -> None:
     made = realtime_handoff(RealtimeAgent("a"), on_handoff=lambda ctx, data: None, input_type=kind)
     with pytest.raises(ModelBehaviorError):
         await made.on_invoke_handoff(CONTEXT, arguments)
 
 
-async def test_a_plain_agent_is_a_handoff_that_is_made_once(
+async def test_the_handoff_of_a_plain_agent_is_created_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     target = RealtimeAgent("odd/name")
@@ -171,7 +171,7 @@ async def test_a_plain_agent_is_a_handoff_that_is_made_once(
     assert changed.tool_description.endswith("something else")
 
 
-async def test_what_was_put_among_the_handoffs_later_is_checked_too() -> None:
+async def test_a_handoff_added_later_is_validated() -> None:
     desk = RealtimeAgent("desk")
     desk.handoffs.append("nobody")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="realtime_handoff"):

@@ -71,7 +71,7 @@ class Playback:
         "",
     ],
 )
-def test_what_cannot_be_an_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(UserError, match="must look like wss://"):
         RealtimeWebSocketModel(url=url)
 
@@ -82,27 +82,29 @@ def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_key_is_not_shown() -> None:
+def test_the_repr_hides_the_api_key() -> None:
     model = RealtimeWebSocketModel("m", url="wss://host:99/v1/", api_key="sk-secret")
     assert repr(model) == "<RealtimeWebSocketModel 'm' at host:99>"
     assert isinstance(model, RealtimeModel)
 
 
-async def test_the_providers_own_address_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_default_address_requires_an_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("EKIDEN_BLOCK_MODELS", raising=False)
     with pytest.raises(UserError, match="set OPENAI_API_KEY"):
         await RealtimeWebSocketModel().connect(RealtimeSetup(), RealtimeModelSettings())
 
 
-def test_the_key_of_the_environment_goes_to_its_owner_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_key_is_sent_only_to_its_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
     assert RealtimeWebSocketModel()._key() == "sk-env"
     assert RealtimeWebSocketModel(api_key="sk-own")._key() == "sk-own"
     assert RealtimeWebSocketModel(url="ws://localhost:1")._key() is None
 
 
-async def test_without_the_package_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
     model = RealtimeWebSocketModel(url="ws://localhost:1")
     with pytest.raises(UserError, match=r"pip install 'ekiden\[realtime\]'"):
@@ -126,12 +128,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         ({"starting_agent": DESK, "config": {"model_settings": {}}}, "config must be"),
     ],
 )
-def test_a_runner_refuses_what_it_cannot_use(options: dict[str, Any], problem: str) -> None:
+def test_a_runner_refuses_invalid_options(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         RealtimeRunner(**options)
 
 
-async def test_a_session_is_one_of_a_store() -> None:
+async def test_a_runner_accepts_only_a_session() -> None:
     with pytest.raises(UserError, match="session must be Session"):
         await RealtimeRunner(DESK, model=Playback()).run(session="s1")  # type: ignore[arg-type]
 
@@ -140,12 +142,12 @@ async def test_a_session_is_one_of_a_store() -> None:
     "options",
     [{"max_calls": 0}, {"max_handoffs": -1}, {"lease_s": 0}, {"model_settings": {"voice": "x"}}],
 )
-def test_settings_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_run_settings_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="RealtimeRunConfig"):
         RealtimeRunConfig(**options)
 
 
-async def test_a_model_of_ones_own_that_fails_ends_the_session_with_its_error() -> None:
+async def test_an_error_of_a_custom_model_ends_the_session() -> None:
     model = Playback(error=RuntimeError("boom"))
     async with await RealtimeRunner(DESK, model=model).run() as session:
         event = await anext(session)
@@ -154,7 +156,7 @@ async def test_a_model_of_ones_own_that_fails_ends_the_session_with_its_error() 
             await anext(session)
 
 
-async def test_a_connection_that_cannot_be_closed_is_logged(
+async def test_a_connection_that_fails_to_close_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = Playback()
@@ -164,7 +166,7 @@ async def test_a_connection_that_cannot_be_closed_is_logged(
     assert "could not be closed" in caplog.text
 
 
-async def test_a_connection_that_breaks_at_once_leaves_no_session() -> None:
+async def test_a_connection_that_fails_at_start_leaves_no_session() -> None:
     model = Playback()
 
     async def broken(event: Any) -> None:
@@ -182,14 +184,14 @@ async def test_a_connection_that_breaks_at_once_leaves_no_session() -> None:
         await anext(session)
 
 
-async def test_a_model_may_say_itself_that_it_was_interrupted() -> None:
+async def test_an_interruption_reported_by_the_model_is_shown() -> None:
     model = Playback(RealtimeModelAudioInterruptedEvent(item_id="i1", content_index=2))
     async with await RealtimeRunner(DESK, model=model).run() as session:
         events = [await anext(session), await anext(session)]
     assert [event.type for event in events] == ["raw_model_event", "audio_interrupted"]
 
 
-async def test_turns_that_never_end_are_forgotten() -> None:
+async def test_turns_that_never_end_are_dropped() -> None:
     started = [RealtimeModelTurnStartedEvent(response_id=f"r{n}") for n in range(40)]
     stale = RealtimeModelToolCallEvent(name="t", call_id="c", arguments="", response_id="r0")
     ended = RealtimeModelTurnEndedEvent(response_id="r39")

@@ -28,7 +28,7 @@ def message(item_id: str, text: str = "", **fields: Any) -> RealtimeItem:
     return RealtimeItem(item_id=item_id, type="message", role="user", text=text, **fields)
 
 
-def test_items_stand_after_the_one_that_was_before_them() -> None:
+def test_items_are_placed_after_their_previous_item() -> None:
     history = History()
     history.put(message("a", "1"))
     history.put(message("c", "3", previous_item_id="a"))
@@ -40,14 +40,14 @@ def test_items_stand_after_the_one_that_was_before_them() -> None:
     assert history.last_said() == ""
 
 
-def test_an_item_does_not_lose_its_text_or_begin_again() -> None:
+def test_an_item_keeps_its_text_and_status() -> None:
     history = History()
     history.put(message("a", "hello", status="completed"))
     kept, is_new, is_changed = history.put(message("a", status="in_progress"))
     assert (kept.text, kept.status, is_new, is_changed) == ("hello", "completed", False, False)
 
 
-def test_what_a_person_said_may_be_known_before_the_item_is() -> None:
+def test_a_transcript_may_arrive_before_its_item() -> None:
     history = History()
     item, is_new = history.set_text("a", "hello")
     assert (item.text, item.role, is_new) == ("hello", "user", True)
@@ -55,7 +55,7 @@ def test_what_a_person_said_may_be_known_before_the_item_is() -> None:
     assert (kept.text, is_new) == ("hello", False)
 
 
-async def test_events_end_after_what_was_told_and_with_the_error() -> None:
+async def test_a_buffer_ends_after_its_events_and_with_the_error() -> None:
     buffer: EventBuffer[int] = EventBuffer(1)
     buffer.put(1)
     waiting = asyncio.create_task(buffer.room())
@@ -99,7 +99,7 @@ class Wire:
         self.asked.append(event.event_id)
 
 
-async def test_an_error_about_a_request_lets_the_next_one_through() -> None:
+async def test_an_error_about_a_request_releases_the_next_one() -> None:
     wire = Wire()
     gate = ResponseGate(wire)  # type: ignore[arg-type]
     await gate.request()
@@ -114,7 +114,7 @@ async def test_an_error_about_a_request_lets_the_next_one_through() -> None:
     assert gate.is_busy
 
 
-async def test_a_request_that_waits_is_part_of_the_one_that_follows_anyway() -> None:
+async def test_a_pending_request_is_dropped_when_another_response_starts() -> None:
     wire = Wire()
     gate = ResponseGate(wire)  # type: ignore[arg-type]
     gate.started()
@@ -136,21 +136,21 @@ async def test_a_request_that_waits_is_part_of_the_one_that_follows_anyway() -> 
         ("response.audio_transcript.delta", {"delta": "x"}, "transcript_delta"),
     ],
 )
-def test_the_names_of_the_preview_version_are_known(
+def test_event_names_of_the_preview_version_are_decoded(
     kind: str, fields: dict[str, Any], event: str
 ) -> None:
     frame = {"type": kind, "response_id": "r", "item_id": "i", "content_index": 0, **fields}
     assert [told.type for told in decode(json.dumps(frame))] == [event]
 
 
-def test_a_response_without_a_known_end_is_incomplete() -> None:
+def test_a_response_with_an_unknown_status_is_incomplete() -> None:
     frame = {"type": "response.done", "response": {"id": "r", "status": "odd", "usage": None}}
     [ended] = decode(json.dumps(frame))
     assert ended.type == "turn_ended"
     assert ended.status == "incomplete"
 
 
-def test_an_answer_that_failed_says_why_even_without_details() -> None:
+def test_a_failed_response_without_details_is_an_error() -> None:
     frame = {"type": "response.done", "response": {"id": "r", "status": "failed"}}
     error, ended = decode(json.dumps(frame))
     assert error.type == "error"
@@ -158,12 +158,12 @@ def test_an_answer_that_failed_says_why_even_without_details() -> None:
     assert (ended.type, ended.status) == ("turn_ended", "failed")
 
 
-def test_an_unreadable_end_is_an_end_all_the_same() -> None:
+def test_an_unreadable_end_of_a_response_ends_the_turn() -> None:
     told = decode('{"type": "response.done", "response": null}')
     assert [event.type for event in told] == ["error", "turn_ended"]
 
 
-def test_messages_of_earlier_are_told_in_the_words_of_their_role() -> None:
+def test_earlier_messages_are_sent_with_the_content_type_of_their_role() -> None:
     said = {
         role: next(frames(RealtimeModelSendMessage(item_id="i", role=role, text="x")))
         for role in ("user", "assistant", "system")
@@ -172,7 +172,7 @@ def test_messages_of_earlier_are_told_in_the_words_of_their_role() -> None:
     assert kinds == {"user": "input_text", "assistant": "output_text", "system": "input_text"}
 
 
-def test_a_prompt_and_a_raw_message_are_sent_as_they_are() -> None:
+def test_a_prompt_and_a_raw_message_are_sent_unchanged() -> None:
     setup = RealtimeSetup(prompt={"id": "p"})
     [update] = frames(RealtimeModelSendSessionUpdate(setup=setup))
     assert update["session"]["prompt"] == {"id": "p"}
@@ -180,7 +180,7 @@ def test_a_prompt_and_a_raw_message_are_sent_as_they_are() -> None:
     assert list(frames(RealtimeModelSendInterrupt())) == [{"type": "response.cancel"}]
 
 
-def test_outputs_of_calls_are_items_too() -> None:
+def test_call_outputs_are_read_as_items() -> None:
     item = read_item({"type": "function_call_output", "id": "i", "call_id": "c", "output": "ok"})
     assert item is not None
     assert (item.call_id, item.output, item.is_final) == ("c", "ok", False)

@@ -102,7 +102,7 @@ async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
     return timer
 
 
-async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signals(
+async def test_sessions_are_signalled_although_the_timer_workflow_is_full(
     store: MemoryStore,
     cluster: Cluster,
     signaller: WorkflowSignaller,
@@ -118,7 +118,7 @@ async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signal
     assert caplog.text.count("too many signals") == 1
 
 
-async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
+async def test_a_later_deadline_is_sent_only_after_the_earlier_one_passed(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     first = await due_in(store, 60, "first")
@@ -136,7 +136,7 @@ async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
     assert cluster.waits == [60, 30]
 
 
-async def test_an_earlier_deadline_is_told(
+async def test_an_earlier_deadline_is_sent(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await due_in(store, 60, "late")
@@ -147,7 +147,7 @@ async def test_an_earlier_deadline_is_told(
     assert cluster.waits == [60, 5]
 
 
-async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not_all_the_time(
+async def test_an_overdue_deadline_after_a_clock_change_is_sent_once(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await due_in(store, 3600)
@@ -158,7 +158,7 @@ async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not
     assert cluster.waits == [3600, 0]
 
 
-async def test_signallers_that_know_other_agents_do_not_wait_for_each_other(
+async def test_signallers_for_different_agents_hold_separate_leases(
     store: MemoryStore, cluster: Cluster
 ) -> None:
     client: Any = cluster
@@ -170,7 +170,7 @@ async def test_signallers_that_know_other_agents_do_not_wait_for_each_other(
     assert held == [True, True, False, True]
 
 
-async def test_who_takes_over_signals_only_what_was_not_signalled(cluster: Cluster) -> None:
+async def test_a_takeover_signals_only_unsignalled_sessions(cluster: Cluster) -> None:
     clock = ManualClock()
     store, client = MemoryStore(clock), cast(Any, cluster)
     first = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
@@ -195,7 +195,7 @@ def _is_renewed(lease: LeaderLease, until_us: int) -> bool:
     return lease._until_us != until_us
 
 
-async def test_the_lease_is_kept_while_an_update_takes_long(
+async def test_the_lease_is_renewed_during_a_long_update(
     store: MemoryStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_RENEW_EVERY_S", 0.001)
@@ -232,7 +232,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_forgot_it(
+async def test_a_queued_session_is_signalled_again_only_if_temporal_forgot_it(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))
@@ -246,7 +246,7 @@ async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_for
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_forgotten(
+async def test_sessions_are_checked_in_samples_and_all_after_one_was_forgotten(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     for number in range(100):
@@ -260,7 +260,7 @@ async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_f
     assert len(cluster.signals) == 200
 
 
-async def test_search_attributes_are_made_again_where_the_cluster_lost_them(
+async def test_lost_search_attributes_are_registered_again(
     store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))

@@ -27,14 +27,14 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 
 
-async def test_a_store_has_one_name_for_ever_and_no_other_has_it() -> None:
+async def test_a_store_has_one_unique_permanent_name() -> None:
     store = MemoryStore()
     name = await store_name(store)
     assert await store_name(store) == name
     assert await store_name(MemoryStore()) != name
 
 
-async def test_a_copy_of_a_store_has_a_name_of_its_own(tmp_path: Path) -> None:
+async def test_a_copied_store_gets_a_name_of_its_own(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "a.db") as store:
         name = await store_name(store)
     shutil.copy(tmp_path / "a.db", tmp_path / "copy.db")
@@ -53,7 +53,7 @@ async def test_a_copy_of_a_store_has_a_name_of_its_own(tmp_path: Path) -> None:
     ("place", "is_same"),
     [("7/5/9", True), ("?/5/9", True), ("8/5/9", False), ("?/5/10", False), ("9", False)],
 )
-async def test_what_a_role_may_not_ask_for_does_not_change_the_name(
+async def test_missing_database_permissions_do_not_change_the_name(
     place: str, is_same: bool
 ) -> None:
     store = Placed("7/5/9")
@@ -74,14 +74,14 @@ class Placed(MemoryStore):
 
 
 @pytest.mark.parametrize("session_id", ["客户-42 🏃", "a/b\\c?d=e&f", "x" * 2000, "\ud800", "a b"])
-def test_whatever_a_session_is_called_its_workflow_has_a_plain_id(session_id: str) -> None:
+def test_every_session_id_gives_a_short_unique_workflow_id(session_id: str) -> None:
     found = workflow_id("desk", session_id)
     assert found.isascii()
     assert len(found) < 250
     assert found != workflow_id("desk", session_id + "!")
 
 
-def test_plain_ids_are_kept() -> None:
+def test_plain_session_ids_are_kept_in_workflow_ids() -> None:
     assert workflow_id("desk", "ses_1.a:b@c") == "ekiden/desk/ses_1.a:b@c"
 
 
@@ -91,12 +91,12 @@ def test_agents_with_the_same_labels_share_a_queue() -> None:
     assert labelled_queue("q", {"gpu"}) == "q+gpu"
 
 
-def test_keywords_are_short_and_can_be_sent() -> None:
+def test_keywords_are_truncated_and_encodable() -> None:
     assert keyword("\ud800" + "x" * 500).encode("utf-8").startswith(b"?x")
     assert len(keyword("x" * 500)) == 200
 
 
-def test_priorities_are_those_of_temporal() -> None:
+def test_priorities_are_mapped_to_those_of_temporal() -> None:
     found = [
         priority_of(SessionJob(session="s", queue="q", agent="a", priority=each)).priority_key
         for each in (4, 3, 2, 1, 99, -1)
@@ -104,7 +104,7 @@ def test_priorities_are_those_of_temporal() -> None:
     assert found == [1, 2, 3, 4, 1, 4]
 
 
-def test_without_a_version_workers_take_all_tasks() -> None:
+def test_a_worker_version_has_a_deployment_config() -> None:
     config = WorkerVersion(build_id="b1").deployment_config("q")
     assert config is not None
     assert (config.version.deployment_name, config.version.build_id) == ("q", "b1")
@@ -112,7 +112,7 @@ def test_without_a_version_workers_take_all_tasks() -> None:
     assert WorkerVersion().build_id
 
 
-def test_names_that_temporal_does_not_take_for_deployments_are_replaced_or_refused() -> None:
+def test_invalid_deployment_names_are_replaced_or_refused() -> None:
     config = WorkerVersion(build_id="1.2:3").deployment_config("team.a:b")
     assert config is not None
     assert (config.version.deployment_name, config.version.build_id) == ("team-a-b", "1.2:3")
@@ -123,7 +123,7 @@ def test_names_that_temporal_does_not_take_for_deployments_are_replaced_or_refus
         WorkerVersion(build_id="1", deployment="a.b")
 
 
-async def test_a_version_that_the_cluster_refuses_ends_the_worker() -> None:
+async def test_a_version_refused_by_the_cluster_is_an_error() -> None:
     client: Any = Refusing(RPCStatusCode.INVALID_ARGUMENT)
     with pytest.raises(UserError, match="not for you"):
         await make_current(client, "q", WorkerVersion(build_id="1"))
@@ -152,7 +152,7 @@ class Refusing:
         raise RPCError("not for you", self._status, b"")
 
 
-async def test_who_may_not_make_search_attributes_is_told_how(
+async def test_a_missing_permission_for_search_attributes_is_reported_with_advice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert not await register(Refusing(RPCStatusCode.PERMISSION_DENIED))
@@ -162,17 +162,17 @@ async def test_who_may_not_make_search_attributes_is_told_how(
     assert len(list(first_attributes(job))) == 0
 
 
-async def test_who_is_slower_than_another_finds_them_there() -> None:
+async def test_search_attributes_that_already_exist_are_accepted() -> None:
     assert await register(Refusing(RPCStatusCode.ALREADY_EXISTS))
 
 
 @pytest.mark.parametrize("address", ["localhost", "http://localhost:7233", ""])
-async def test_an_address_that_is_none_is_refused(address: str) -> None:
+async def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="host:port"):
         await connect(TemporalAddress(address))
 
 
-async def test_what_is_wrong_with_keys_and_certificates_is_told(
+async def test_invalid_keys_and_certificates_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
