@@ -202,7 +202,10 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             ),
             "from, role, subject, options, priority, tool": "properties of the item",
             "summary, context": "summary and context of a conversation handed off to a person",
-            "handoff, not_compensated, reason": "id, keys and reason of a rolled-back handoff",
+            "handoff, not_compensated, reason": (
+                "for a rollback: the id of the handoff, the keys of its failed compensations, and "
+                "the reason"
+            ),
             "status": "the result with which the session continues",
             "by, via, at_us": (
                 "who made the change (a person, the agent that asked, or `nobody` for a "
