@@ -154,7 +154,12 @@ class Project:
 
     async def __aenter__(self) -> Self:
         if self._served:
-            await self._connect()
+            try:
+                await self._connect()
+            except BaseException:
+                # Python does not call `__aexit__` after an error or a cancellation here.
+                await self._disconnect()
+                raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -162,6 +167,9 @@ class Project:
             from ekiden.memory import close_backends
 
             await close_backends()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         if self._mcp is not None:
             mcp, self._mcp = self._mcp, None
             await mcp.close()

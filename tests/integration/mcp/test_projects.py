@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,6 +122,33 @@ async def test_an_unknown_server_does_not_prevent_the_others_from_connecting(
         (note,) = project.notes
         assert note.startswith("asker has no mcp:zz/pid: ")
     assert opened == [{"mcp:x/pid", "mcp:y/pid"}]
+
+
+async def test_a_cancelled_start_closes_the_servers_that_are_connected(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ekiden.tools.mcp_tools import McpTools
+
+    opened, ended = asyncio.Event(), []
+    real_open, real_close = McpTools.open, McpTools.close
+
+    async def open_forever(self: McpTools, names: Any = None) -> None:
+        await real_open(self, names)
+        opened.set()
+        await asyncio.Event().wait()
+
+    async def close(self: McpTools) -> None:
+        await real_close(self)
+        ended.append(self)
+
+    monkeypatch.setattr(McpTools, "open", open_forever)
+    monkeypatch.setattr(McpTools, "close", close)
+    entering = asyncio.create_task(folder.project(["mcp:x/pid"], x=started()).__aenter__())
+    await opened.wait()
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert len(ended) == 1
 
 
 async def test_a_slow_connection_is_reported_with_the_server_names(
