@@ -59,11 +59,11 @@ TESTS = {
     9: (
         "tests/faults/test_overload.py::test_a_flood_of_requests_gets_retry_after_within_bounded_memory",
         "tests/unit/server/test_gate.py::test_too_many_requests_of_a_key_get_retry_after",
-        "tests/unit/project/test_service_runs.py::test_who_begins_when_too_many_wait_is_told_to_come_again",
+        "tests/unit/project/test_service_runs.py::test_a_start_with_too_many_queued_runs_is_refused_with_retry_after",
     ),
     10: (
         "tests/faults/test_simulated_seeds.py::test_every_simulated_seed_keeps_every_promise",
-        "tests/unit/testing/simulation/test_determinism.py::test_a_seed_gives_the_same_trace_again_whatever_ran_before",
+        "tests/unit/testing/simulation/test_determinism.py::test_a_seed_gives_the_same_trace_whatever_ran_before",
     ),
 }
 """By the number of a promise: the tests that try to break it."""

@@ -53,7 +53,7 @@ def keys(found: Sequence[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("settings", [WORDS, VECTOR], ids=["words", "vector"])
-async def test_what_was_stored_is_found_shown_listed_and_forgotten(
+async def test_an_entry_is_stored_found_listed_and_deleted(
     store: Store, settings: MemorySettings
 ) -> None:
     memory = Memory(
@@ -82,7 +82,7 @@ async def test_what_was_stored_is_found_shown_listed_and_forgotten(
     assert await memory.list() == []
 
 
-async def test_a_second_store_under_a_key_replaces_the_first(store: Store) -> None:
+async def test_a_second_entry_under_a_key_replaces_the_first(store: Store) -> None:
     memory = Memory(store, user="u", settings=VECTOR, embedder=Meanings())
     await memory.store("k", "blue")
     await memory.store(" k ", "ramen")
@@ -100,7 +100,7 @@ async def test_a_key_may_be_written_in_any_script(store: Store, key: str) -> Non
     assert await memory.forget(key)
 
 
-async def test_without_a_key_the_same_content_is_kept_once(quick_store: Store) -> None:
+async def test_without_a_key_equal_content_is_stored_once(quick_store: Store) -> None:
     memory = Memory(quick_store, user="u")
     first = await memory.store(None, "It rains\n in  Lisbon")
     assert await memory.store(None, "It rains in Lisbon") == first
@@ -109,7 +109,7 @@ async def test_without_a_key_the_same_content_is_kept_once(quick_store: Store) -
     assert first == key_of("It rains in Lisbon")
 
 
-async def test_a_meaning_is_found_without_a_common_word(store: Store) -> None:
+async def test_an_entry_is_found_by_meaning_without_a_common_word(store: Store) -> None:
     memory = Memory(store, user="u", settings=VECTOR, embedder=Meanings())
     await memory.store(None, "blue")
     await memory.store(None, "ramen")
@@ -117,7 +117,7 @@ async def test_a_meaning_is_found_without_a_common_word(store: Store) -> None:
     assert (found.content, found.found_by) == ("ramen", "meaning")
 
 
-async def test_a_word_that_no_embedding_knows_is_not_lost_among_meanings(store: Store) -> None:
+async def test_a_match_by_words_is_found_beside_matches_by_meaning(store: Store) -> None:
     memory = Memory(store, user="u", settings=VECTOR, embedder=Meanings())
     for number in range(12):
         await memory.store(f"c{number:02}", f"blue number {number}")
@@ -127,7 +127,7 @@ async def test_a_word_that_no_embedding_knows_is_not_lost_among_meanings(store: 
     assert {each.found_by for each in found} == {"words", "meaning"}
 
 
-async def test_the_threshold_is_for_words_and_meanings_alike(quick_store: Store) -> None:
+async def test_the_threshold_applies_to_words_and_meanings(quick_store: Store) -> None:
     memory = Memory(quick_store, user="u", settings=VECTOR, embedder=Meanings())
     await memory.store("both", "blue ramen")
     assert keys(await memory.retrieve("red", threshold=0.5)) == ["both"]
@@ -142,7 +142,7 @@ async def test_the_threshold_is_for_words_and_meanings_alike(quick_store: Store)
     assert await words.retrieve("blue sky", threshold=0.6) == []
 
 
-async def test_so_many_as_the_settings_say_are_found(quick_store: Store) -> None:
+async def test_top_k_of_the_settings_limits_the_results(quick_store: Store) -> None:
     memory = Memory(quick_store, user="u", settings=MemorySettings(top_k=2))
     for number in range(9):
         await memory.store(f"k{number}", "same words")
@@ -152,13 +152,13 @@ async def test_so_many_as_the_settings_say_are_found(quick_store: Store) -> None
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "\x00", "!!! ???", '" OR 1=1 --', "a" * 100_000])
-async def test_any_question_is_only_words(store: Store, query: str) -> None:
+async def test_a_query_has_no_special_syntax(store: Store, query: str) -> None:
     memory = Memory(store, user="u")
     await memory.store("k", "something else")
     assert await memory.retrieve(query) == []
 
 
-async def test_half_characters_do_not_stop_anything(store: Store) -> None:
+async def test_lone_surrogates_are_replaced(store: Store) -> None:
     memory = Memory(store, user="u\ud800", app="a\udfff", settings=VECTOR, embedder=Meanings())
     await memory.store("k", "blue \ud83d and \x00 more", {"note": "\ud800"})
     [found] = await memory.retrieve("blue \udc00")
@@ -183,7 +183,7 @@ async def test_half_characters_do_not_stop_anything(store: Store) -> None:
         ("k", "x", {"a": "b" * 20_000}, MemoryTooLarge),
     ],
 )
-async def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(
+async def test_invalid_content_is_refused_and_nothing_is_stored(
     quick_store: Store, key: Any, content: Any, metadata: Any, error: type[Exception]
 ) -> None:
     memory = Memory(quick_store, user="u")
@@ -193,7 +193,7 @@ async def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(
     assert [each.content for each in await memory.list()] == ["as it was"]
 
 
-async def test_the_largest_content_is_kept(store: Store) -> None:
+async def test_the_largest_content_is_stored(store: Store) -> None:
     memory = Memory(store, user="u")
     content = "字" * (MAX_CONTENT // 3)
     await memory.store("k" * MAX_KEY, content)
@@ -205,12 +205,14 @@ async def test_the_largest_content_is_kept(store: Store) -> None:
 @pytest.mark.parametrize(
     ("top_k", "threshold"), [(0, None), (101, None), (True, None), (1, -0.1), (1, 1.1), (1, "x")]
 )
-async def test_wrong_numbers_are_refused(quick_store: Store, top_k: Any, threshold: Any) -> None:
+async def test_invalid_limits_and_thresholds_are_refused(
+    quick_store: Store, top_k: Any, threshold: Any
+) -> None:
     with pytest.raises(UserError):
         await Memory(quick_store, user="u").retrieve("x", top_k, threshold)
 
 
-async def test_memories_of_another_embedder_are_embedded_anew_and_never_compared(
+async def test_entries_of_another_embedder_are_embedded_again_and_never_compared(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.memory.search._RENEWAL_S", 60.0)  # However busy the machine is.
@@ -232,7 +234,7 @@ async def test_memories_of_another_embedder_are_embedded_anew_and_never_compared
     assert not await store.find_entries(new.space, not_of_model="subjects/4")
 
 
-async def test_an_embedder_of_another_length_is_another_one(quick_store: Store) -> None:
+async def test_an_embedder_of_another_dimension_is_a_different_embedder(quick_store: Store) -> None:
     class Longer(Meanings):
         dimensions = 8
 
@@ -244,7 +246,7 @@ async def test_an_embedder_of_another_length_is_another_one(quick_store: Store) 
     assert keys(await longer.retrieve("red")) == ["k"]
 
 
-async def test_more_than_can_be_embedded_at_once_is_told_and_found_by_words(
+async def test_too_many_entries_for_one_embedding_are_noted_and_found_by_words(
     quick_store: Store,
 ) -> None:
     plain = Memory(quick_store, user="u")
@@ -257,7 +259,7 @@ async def test_more_than_can_be_embedded_at_once_is_told_and_found_by_words(
     assert (await memory.recall("red")).notes == []
 
 
-async def test_an_embedder_that_is_away_costs_meanings_for_a_while_and_nothing_else(
+async def test_an_embedder_outage_only_disables_the_search_by_meaning_for_a_while(
     quick_store: Store,
 ) -> None:
     meanings = Meanings()
@@ -271,7 +273,7 @@ async def test_an_embedder_that_is_away_costs_meanings_for_a_while_and_nothing_e
     assert keys(await memory.retrieve("eat")) == ["dish"]
 
 
-async def test_what_is_forgotten_or_changed_while_it_is_embedded_stays_so(
+async def test_an_entry_deleted_or_changed_during_its_embedding_stays_so(
     store: Store,
 ) -> None:
     plain = Memory(store, user="u")
@@ -292,7 +294,7 @@ async def test_what_is_forgotten_or_changed_while_it_is_embedded_stays_so(
     assert await memory.retrieve("red") == []
 
 
-async def test_embedding_does_not_stop_the_loop(quick_store: Store) -> None:
+async def test_embedding_does_not_block_the_event_loop(quick_store: Store) -> None:
     loop = asyncio.get_running_loop()
     turned = asyncio.Event()
 
@@ -308,7 +310,7 @@ async def test_embedding_does_not_stop_the_loop(quick_store: Store) -> None:
     assert turned.is_set()
 
 
-async def test_without_an_embedding_the_way_out_is_told(
+async def test_a_missing_embedder_is_reported_with_advice(
     quick_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.embeddings.local.find_spec", lambda name: None)
@@ -318,7 +320,7 @@ async def test_without_an_embedding_the_way_out_is_told(
     assert await memory.list() == []
 
 
-async def test_an_embedder_is_made_when_it_is_needed(quick_store: Store) -> None:
+async def test_an_embedder_is_created_on_first_use(quick_store: Store) -> None:
     made = []
 
     def make() -> Meanings:
@@ -333,7 +335,7 @@ async def test_an_embedder_is_made_when_it_is_needed(quick_store: Store) -> None
     assert made == [1]
 
 
-async def test_a_text_without_any_meaning_is_kept_and_found_by_its_words(store: Store) -> None:
+async def test_a_text_without_a_vector_is_stored_and_found_by_words(store: Store) -> None:
     memory = Memory(store, user="u", settings=VECTOR, embedder=HashingEmbedder(64))
     await memory.store(None, "!!! ???")
     await memory.store("k", "plain words")
@@ -342,9 +344,7 @@ async def test_a_text_without_any_meaning_is_kept_and_found_by_its_words(store: 
 
 
 @pytest.mark.parametrize("user", [None, ""])
-async def test_without_a_user_there_is_no_memory_of_a_user(
-    quick_store: Store, user: str | None
-) -> None:
+async def test_without_a_user_user_memory_is_refused(quick_store: Store, user: str | None) -> None:
     memory = Memory(quick_store, user=user, app="shop")
     for call in (
         memory.store("k", "x"),
@@ -361,7 +361,7 @@ async def test_without_a_user_there_is_no_memory_of_a_user(
 @given(
     content=st.text(min_size=1, max_size=200), key=st.text(st.characters(), min_size=1, max_size=40)
 )
-async def test_any_text_is_given_back_or_refused(content: str, key: str) -> None:
+async def test_any_text_is_returned_unchanged_or_refused(content: str, key: str) -> None:
     async with MemoryStore() as store:
         memory = Memory(store, user="u")
         try:

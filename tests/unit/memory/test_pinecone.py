@@ -50,19 +50,19 @@ async def backend(server: PineconeServer) -> AsyncIterator[MemoryBackend]:
     await made.close()
 
 
-async def test_what_was_kept_is_found_the_nearest_first(backend: MemoryBackend) -> None:
+async def test_stored_entries_are_found_nearest_first(backend: MemoryBackend) -> None:
     await backend.upsert(ALICE, [entry("north"), entry("east", EAST), entry("nearly", NEARLY)])
     hits = await backend.search(ALICE, NORTH, model="m/4", limit=2)
     assert [hit.key for hit in hits] == ["north", "nearly"]
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8])
 
 
-async def test_no_score_is_below_zero(backend: MemoryBackend) -> None:
+async def test_a_score_is_never_negative(backend: MemoryBackend) -> None:
     await backend.upsert(ALICE, [entry("south", (-1.0, 0.0, 0.0, 0.0))])
     assert [hit.score for hit in await backend.search(ALICE, NORTH, model="m/4", limit=5)] == [0.0]
 
 
-async def test_a_space_is_a_namespace_and_nothing_is_found_in_another(
+async def test_a_space_is_a_namespace_of_its_own(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     await backend.upsert(ALICE, [entry("hers")])
@@ -81,7 +81,7 @@ async def test_vectors_of_another_model_are_not_compared(backend: MemoryBackend)
     assert await backend.search(ALICE, NORTH, model="before/4", limit=5) == []
 
 
-async def test_no_text_and_no_metadata_leave_the_machine(
+async def test_no_text_and_no_metadata_are_sent(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     await backend.upsert(ALICE, [entry("key", text="my medical file")])
@@ -90,7 +90,7 @@ async def test_no_text_and_no_metadata_leave_the_machine(
     assert b"somebody" not in sent
 
 
-async def test_the_same_key_is_replaced_and_any_sign_can_be_in_it(
+async def test_an_entry_is_replaced_by_key_and_keys_may_have_any_character(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     keys = ["kundin/メモ 🎉", "a" * 512, "a" * 511, "null\x00"]
@@ -101,7 +101,7 @@ async def test_the_same_key_is_replaced_and_any_sign_can_be_in_it(
     assert [hit.key for hit in hits] == [keys[0]]
 
 
-async def test_keys_are_removed_and_spaces_cleared_twice_if_need_be(
+async def test_deleting_and_clearing_are_idempotent(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     await backend.upsert(ALICE, [entry("one"), entry("two")])
@@ -114,13 +114,15 @@ async def test_keys_are_removed_and_spaces_cleared_twice_if_need_be(
     await backend.delete(ALICE, ["one"])
 
 
-async def test_nothing_to_do_asks_nobody(backend: MemoryBackend, server: PineconeServer) -> None:
+async def test_empty_changes_send_no_request(
+    backend: MemoryBackend, server: PineconeServer
+) -> None:
     await backend.upsert(ALICE, [])
     await backend.delete(ALICE, [])
     assert server.requests == []
 
 
-async def test_large_vectors_go_in_requests_that_the_vendor_takes() -> None:
+async def test_large_vectors_are_sent_in_requests_of_limited_size() -> None:
     async with PineconeServer(dimensions=3072) as server:
         made = PineconeBackend(api_key="pc-test", host=server.origin, dimensions=3072)
         vector = [-0.018042195912175808 + number / 1e9 for number in range(3072)]
@@ -130,7 +132,7 @@ async def test_large_vectors_go_in_requests_that_the_vendor_takes() -> None:
         assert len(server.requests) > 1
 
 
-async def test_what_others_put_into_the_index_is_passed_over(
+async def test_foreign_vectors_in_the_index_are_ignored(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     foreign = {"id": "x", "values": list(NORTH), "metadata": {"model": "m/4", "key": 5}}
@@ -141,7 +143,7 @@ async def test_what_others_put_into_the_index_is_passed_over(
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_the_client_tries_again_what_passes(
+async def test_the_client_retries_transient_errors(
     backend: MemoryBackend, server: PineconeServer, code: int
 ) -> None:
     server.troubles.append(status(code, **AT_ONCE))
@@ -161,7 +163,7 @@ async def test_the_client_tries_again_what_passes(
     ],
     ids=str,
 )
-async def test_what_may_pass_is_to_be_tried_again(
+async def test_a_transient_error_is_marked_as_retriable(
     backend: MemoryBackend, server: PineconeServer, call: str, trouble: Trouble, told: str
 ) -> None:
     server.away = trouble
@@ -173,7 +175,7 @@ async def test_what_may_pass_is_to_be_tried_again(
 
 
 @pytest.mark.parametrize("call", ["upsert", "search"])
-async def test_half_an_answer_is_to_be_tried_again(
+async def test_a_truncated_response_is_marked_as_retriable(
     backend: MemoryBackend, server: PineconeServer, call: str
 ) -> None:
     server.away = GARBLED
@@ -194,7 +196,7 @@ async def called(backend: MemoryBackend, call: str) -> None:
             await backend.search(ALICE, NORTH, model="m/4", limit=1)
 
 
-async def test_an_index_that_is_gone_is_no_empty_answer(
+async def test_a_missing_index_is_an_error_not_an_empty_result(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     server.away = status(404)
@@ -203,7 +205,7 @@ async def test_an_index_that_is_gone_is_no_empty_answer(
     assert raised.value.retry
 
 
-async def test_what_is_refused_as_wrong_is_not_tried_again() -> None:
+async def test_a_permanent_error_is_not_retried() -> None:
     async with PineconeServer(dimensions=8) as server:
         made = PineconeBackend(api_key="pc-test", host=server.origin, dimensions=4)
         with pytest.raises(BackendUnavailable, match="dimension") as raised:
@@ -218,7 +220,7 @@ async def test_what_is_refused_as_wrong_is_not_tried_again() -> None:
         await made.close()
 
 
-async def test_a_call_that_is_given_up_leaves_the_next_one_alone(
+async def test_a_cancelled_call_leaves_the_next_one_intact(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     server.troubles.append(HANG)
@@ -231,7 +233,7 @@ async def test_a_call_that_is_given_up_leaves_the_next_one_alone(
     assert len(server.namespaces[ALICE]) == 1
 
 
-async def test_a_closed_connection_is_opened_again(
+async def test_a_closed_connection_is_reopened(
     backend: MemoryBackend, server: PineconeServer
 ) -> None:
     server.troubles.append(DROP)
@@ -241,7 +243,7 @@ async def test_a_closed_connection_is_opened_again(
     await called(backend, "search")
 
 
-async def test_an_index_is_looked_up_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_index_is_looked_up_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with PineconeServer() as server:
         monkeypatch.setenv("PINECONE_CONTROLLER_HOST", server.origin)
         made = open_backend(options({"PINECONE_API_KEY": "pc-test", "PINECONE_INDEX": "desk"}))
@@ -257,7 +259,7 @@ async def test_an_index_is_looked_up_by_its_name(monkeypatch: pytest.MonkeyPatch
         assert raised.value.retry
 
 
-async def test_an_index_that_is_being_made_has_no_address_yet(
+async def test_an_index_under_construction_is_a_retriable_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Young(PineconeServer):
@@ -293,19 +295,19 @@ def test_each_event_loop_has_its_own_connections() -> None:
         ({"PINECONE_API_KEY": "k"}, "set PINECONE_HOST"),
     ],
 )
-def test_what_is_missing_is_told_at_once(environ: dict[str, str], told: str) -> None:
+def test_a_missing_setting_is_reported_immediately(environ: dict[str, str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         open_backend(options(environ))
 
 
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[pinecone\]'"):
         open_backend(options({}))
 
 
 @pytest.mark.parametrize("host", ["nowhere", "  "])
-async def test_an_address_that_is_none_is_told_and_is_hopeless(host: str) -> None:
+async def test_an_invalid_address_is_a_permanent_error(host: str) -> None:
     made = PineconeBackend(api_key="k", host=host, dimensions=4)
     with pytest.raises(BackendUnavailable, match="host") as raised:
         await called(made, "search")

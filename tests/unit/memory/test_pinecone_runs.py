@@ -58,7 +58,7 @@ def remembered(number: int) -> Any:
     return call("remember", key=f"fact {number}", content=f"Her lucky number {number} is blue.")
 
 
-async def test_what_agents_remember_is_in_the_index_without_its_text(
+async def test_entries_of_agents_are_in_the_index_without_their_text(
     server: PineconeServer,
 ) -> None:
     async with MemoryStore() as store:
@@ -71,7 +71,7 @@ async def test_what_agents_remember_is_in_the_index_without_its_text(
         assert any(request.path == "/query" for request in server.requests)
 
 
-async def test_another_user_finds_nothing_even_if_the_index_mixes_spaces_up(
+async def test_another_user_finds_nothing_even_if_the_index_mixes_spaces(
     server: PineconeServer,
 ) -> None:
     async with MemoryStore() as store:
@@ -89,7 +89,7 @@ async def test_another_user_finds_nothing_even_if_the_index_mixes_spaces_up(
     [status(401), status(429, retry_after="0"), status(503, retry_after="0"), DROP, HANG],
     ids=["401", "429", "503", "drop", "hang"],
 )
-async def test_a_run_with_the_vendor_away_goes_on_and_everything_arrives_afterwards(
+async def test_a_run_during_an_outage_continues_and_entries_are_delivered_later(
     server: PineconeServer, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.memory.memory.SEARCH_TIMEOUT_S", 0.1)
@@ -118,7 +118,7 @@ async def recovered(store: MemoryStore) -> None:
     assert (await memory(store).deliver()).waiting == 0
 
 
-async def test_what_is_forgotten_while_the_vendor_is_away_is_forgotten_there_too(
+async def test_an_entry_deleted_during_an_outage_is_deleted_in_the_index_later(
     server: PineconeServer,
 ) -> None:
     async with MemoryStore() as store:
@@ -132,7 +132,7 @@ async def test_what_is_forgotten_while_the_vendor_is_away_is_forgotten_there_too
         assert {each["metadata"]["key"] for each in namespace.values()} == {"fact 2"}
 
 
-async def test_a_missing_key_ends_no_run(
+async def test_a_missing_key_does_not_end_a_run(
     server: PineconeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PINECONE_API_KEY")

@@ -140,12 +140,12 @@ def test_texts_calls_outputs_and_order_survive_the_round_trip(items: list[Item])
     assert answered == called
 
 
-def test_an_output_that_is_no_text_is_sent_as_json() -> None:
+def test_an_output_that_is_not_text_is_sent_as_json() -> None:
     items = [function_call("c", "f", "{}"), function_output("c", {"a": [1, "ü"]})]
     assert _part(items, 1).content == '{"a":[1,"ü"]}'
 
 
-def test_an_output_of_text_parts_is_their_text() -> None:
+def test_an_output_of_text_parts_is_joined() -> None:
     parts = [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]
     assert _part([function_call("c", "f", "{}"), function_output("c", parts)], 1).content == "ab"
 
@@ -209,12 +209,12 @@ def test_files_are_passed_by_url_by_value_and_by_id(part: Item, expected: type) 
         ({"type": "function_call_output", "output": "x"}, "has no call_id"),
     ],
 )
-def test_an_item_that_cannot_be_sent_is_refused_with_its_name(item: Item, complaint: str) -> None:
+def test_an_unsupported_item_is_refused_by_name(item: Item, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         to_messages([item], OPENAI)
 
 
-def test_a_file_id_is_refused_by_a_server_that_cannot_know_it() -> None:
+def test_a_file_id_is_refused_for_a_custom_server() -> None:
     gateway = Receiver(source="openai@gateway", system="openai@gateway")
     part = {"type": "input_file", "file_id": "file_1"}
     with pytest.raises(UserError, match="openai@gateway knows no file ids"):
@@ -235,7 +235,7 @@ def answer(*parts: Any, **options: Any) -> list[Item]:
     return to_response(ModelResponse(parts=parts, **options), source="openai", label="test").output
 
 
-def test_reasoning_comes_back_exactly_as_its_provider_gave_it() -> None:
+def test_reasoning_is_sent_back_to_its_provider_unchanged() -> None:
     second = ThinkingPart(content="second", id="rs_1", provider_name="openai")
     called = ToolCallPart("f", "{}", tool_call_id="c", id="fc_1", provider_name="openai")
     items = answer(THOUGHT, second, called)
@@ -244,7 +244,7 @@ def test_reasoning_comes_back_exactly_as_its_provider_gave_it() -> None:
     assert list(message.parts) == [THOUGHT, second, called]
 
 
-def test_raw_reasoning_is_kept_in_its_place() -> None:
+def test_raw_reasoning_keeps_its_position() -> None:
     raw = ThinkingPart(
         content="", id="rs_1", provider_name="openai", provider_details={"raw_content": ["hm"]}
     )
@@ -267,7 +267,7 @@ def test_ids_are_kept_only_where_reasoning_needs_them() -> None:
     assert item == assistant_message("hi")
 
 
-def test_details_that_a_provider_wants_back_are_kept_without_reasoning() -> None:
+def test_required_provider_details_are_kept_without_reasoning() -> None:
     signed = ToolCallPart(
         "f", {"a": 1}, tool_call_id="c", provider_name="google", provider_details={"sig": "x"}
     )
@@ -280,7 +280,7 @@ def test_details_that_a_provider_wants_back_are_kept_without_reasoning() -> None
     assert foreign.parts[0].provider_details is None
 
 
-def test_reasoning_without_what_came_of_it_is_not_sent() -> None:
+def test_reasoning_without_its_output_is_not_sent() -> None:
     thought, called, told = answer(
         THOUGHT, ToolCallPart("f", "{}", tool_call_id="c", id="fc_1"), TextPart("hm", id="msg_1")
     )
@@ -291,7 +291,7 @@ def test_reasoning_without_what_came_of_it_is_not_sent() -> None:
     assert kept.parts[0] == THOUGHT
 
 
-def test_items_straight_from_openai_are_known_by_their_ids() -> None:
+def test_items_from_openai_are_recognized_by_their_ids() -> None:
     thought = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "sealed"}
     called = {**function_call("c", "f", "{}"), "id": "fc_9"}
     (message,) = to_messages([thought, called], OPENAI)
@@ -300,7 +300,7 @@ def test_items_straight_from_openai_are_known_by_their_ids() -> None:
     assert len(foreign.parts) == 1
 
 
-def test_the_kind_of_reasoning_that_has_no_id_is_not_taken_for_one() -> None:
+def test_reasoning_without_an_id_is_kept_separate() -> None:
     first, second, _ = answer(
         ThinkingPart("", id="redacted_thinking", signature="one"),
         ThinkingPart("", id="redacted_thinking", signature="two"),
@@ -312,28 +312,28 @@ def test_the_kind_of_reasoning_that_has_no_id_is_not_taken_for_one() -> None:
     assert [part.id for part in message.parts] == ["redacted_thinking", "redacted_thinking", None]
 
 
-def test_details_that_cannot_be_stored_are_left_out() -> None:
+def test_details_that_are_not_json_are_dropped() -> None:
     (item,) = answer(TextPart("hi", provider_details={"when": object(), "phase": "final"}))
     assert item["provider_details"] == {"provider": "openai", "details": {"phase": "final"}}
 
 
-def test_texts_of_one_message_stay_one_message() -> None:
+def test_texts_of_one_message_are_merged() -> None:
     (item,) = answer(TextPart("a", id="msg_1"), TextPart("b", id="msg_1"))
     assert is_message(item)
     assert text_of(item) == "ab"
 
 
-def test_a_filtered_answer_without_words_says_so() -> None:
+def test_a_filtered_empty_answer_becomes_a_refusal() -> None:
     (item,) = answer(finish_reason="content_filter")
     assert item["content"][0]["type"] == "refusal"
 
 
-def test_an_answer_broken_off_by_an_error_is_none() -> None:
+def test_an_answer_that_ended_with_an_error_is_refused() -> None:
     with pytest.raises(ModelBehaviorError, match="test broke its answer off: failed"):
         answer(finish_reason="error", provider_details={"finish_reason": "failed"})
 
 
-def test_what_is_only_the_providers_business_is_no_item() -> None:
+def test_provider_internal_parts_become_no_items() -> None:
     searched = NativeToolCallPart("web_search", {"query": "x"}, tool_call_id="ws_1")
     assert answer(searched, TextPart("found")) == [assistant_message("found")]
     deltas = Deltas()
@@ -343,13 +343,13 @@ def test_what_is_only_the_providers_business_is_no_item() -> None:
     assert deltas.of(PartEndEvent(index=1, part=TextPart("found"))) is None
 
 
-def test_an_answer_that_is_a_file_is_refused() -> None:
+def test_a_file_as_an_answer_is_refused() -> None:
     image = FilePart(BinaryContent(b"x", media_type="image/png"))
     with pytest.raises(ModelBehaviorError, match="answered with a file"):
         answer(image)
 
 
-def test_an_unknown_call_leaves_its_output_nameless() -> None:
+def test_the_output_of_an_unknown_call_has_a_placeholder_name() -> None:
     assert _part([function_output("gone", "x")], 0).tool_name == "unknown_tool"
 
 

@@ -56,7 +56,7 @@ async def respond(*items: Item | str, **request: Any) -> tuple[Item, list[str]]:
     return last.output[0], [part.text for part in deltas if isinstance(part, ModelDelta)]
 
 
-async def test_it_says_who_it_is_and_that_it_understands_nothing() -> None:
+async def test_the_demo_introduces_itself_and_its_limits() -> None:
     item, deltas = await respond("Hello there", tools=[BILLING, ROUTER, READ])
     text = text_of(item)
     assert "I am reception" in text
@@ -74,7 +74,7 @@ async def test_chinese_is_answered_in_chinese() -> None:
     assert "read_file" in text_of(item)
 
 
-async def test_an_answer_comes_in_pieces_if_somebody_looks() -> None:
+async def test_a_streamed_answer_has_deltas() -> None:
     item, deltas = await respond("Hello", stream=True)
     assert len(deltas) > 5
     assert "".join(deltas) == text_of(item)
@@ -89,7 +89,7 @@ async def test_an_answer_comes_in_pieces_if_somebody_looks() -> None:
         ("包裹在哪里", "transfer_to_orders"),
     ],
 )
-async def test_what_another_agent_is_described_with_is_handed_on(text: str, target: str) -> None:
+async def test_a_request_matching_another_agent_is_handed_off(text: str, target: str) -> None:
     item, _ = await respond(text, tools=[ROUTER, BILLING, ORDERS])
     assert item["name"] == target
     arguments = loads(item["arguments"])
@@ -97,13 +97,13 @@ async def test_what_another_agent_is_described_with_is_handed_on(text: str, targ
     assert arguments.get("context") is None
 
 
-async def test_what_the_agent_itself_is_for_stays_with_it() -> None:
+async def test_a_request_matching_the_own_instructions_is_kept() -> None:
     mine = "You look after refunds.\n\nParcels go to orders."
     item, _ = await respond("a refund of my parcel", tools=[ORDERS, BILLING], instructions=mine)
     assert item["type"] == "message"
 
 
-async def test_whoever_must_choose_chooses_by_the_descriptions_alone() -> None:
+async def test_with_a_required_tool_choice_the_descriptions_decide() -> None:
     item, _ = await respond(
         "a refund of the money",
         tools=[ORDERS, BILLING],
@@ -113,7 +113,7 @@ async def test_whoever_must_choose_chooses_by_the_descriptions_alone() -> None:
     assert item["name"] == "transfer_to_billing"
 
 
-async def test_whoever_must_choose_and_finds_nobody_vetoes_nothing() -> None:
+async def test_without_a_match_the_demo_does_not_choose_nobody() -> None:
     nobody = tool("transfer_to_nobody", "Say that the request is about nothing.", reason=REASON)
     must = ModelSettings(tool_choice="required")
     asked = '<request>\n"Tell me about quantum physics"\n</request>'
@@ -121,13 +121,13 @@ async def test_whoever_must_choose_and_finds_nobody_vetoes_nothing() -> None:
     assert item["type"] == "message"
 
 
-async def test_nothing_is_handed_on_twice_for_one_request() -> None:
+async def test_a_request_is_handed_off_only_once() -> None:
     handed = [function_call("c1", "transfer_to_orders", "{}"), function_output("c1", "{}")]
     item, _ = await respond("a refund of my parcel", *handed, tools=[BILLING])
     assert item["type"] == "message"
 
 
-async def test_a_tool_is_called_when_its_arguments_stand_in_the_text() -> None:
+async def test_a_tool_is_called_when_the_text_contains_its_arguments() -> None:
     item, _ = await respond("What is in docs/notes.md ?", tools=[READ])
     assert (item["name"], loads(item["arguments"])) == (
         "read_file",
@@ -146,20 +146,20 @@ async def test_a_tool_is_called_when_its_arguments_stand_in_the_text() -> None:
         ("我的订单1043在哪里", "order_id", "1043"),
     ],
 )
-async def test_arguments_are_found_by_their_names(text: str, parameter: str, value: str) -> None:
+async def test_arguments_are_found_by_parameter_name(text: str, parameter: str, value: str) -> None:
     spec = tool("do", **{parameter: {"type": "string"}, "times": {"default": 1}})
     item, _ = await respond(text, tools=[spec])
     assert loads(item["arguments"]) == {parameter: value, "times": 1}
 
 
 @pytest.mark.parametrize("text", ["e.g. this", "what about version 1.2", "hello"])
-async def test_a_tool_is_not_called_for_a_guess(text: str) -> None:
+async def test_a_tool_is_not_called_with_guessed_arguments(text: str) -> None:
     write = tool("write_file", path={"type": "string"}, content={"type": "string"})
     item, _ = await respond(text, tools=[write, tool("now"), tool("pay", order_id=REASON)])
     assert item["type"] == "message"
 
 
-async def test_what_a_tool_gave_is_told() -> None:
+async def test_the_result_of_a_tool_is_shown() -> None:
     called = [function_call("c1", "read_file", "{}"), function_output("c1", {"lines": 3})]
     item, _ = await respond("Read a.md", *called, tools=[READ])
     assert 'read_file gave: {"lines":3}' in text_of(item)
@@ -167,20 +167,20 @@ async def test_what_a_tool_gave_is_told() -> None:
     assert "read_file 的结果" in text_of(item)
 
 
-async def test_long_texts_are_cut() -> None:
+async def test_long_texts_are_truncated() -> None:
     item, _ = await respond("x" * 1_000_000)
     assert len(text_of(item)) < 1000
 
 
-async def test_nothing_asked_is_no_mistake() -> None:
+async def test_an_empty_conversation_is_answered() -> None:
     item, _ = await respond()
     assert "I am reception" in text_of(item)
 
 
-async def test_json_is_refused_with_the_way_out() -> None:
+async def test_structured_output_is_refused_with_advice() -> None:
     with pytest.raises(UserError, match="set a real model"):
         await respond("hi", output=OutputSpec(name="x", json_schema={}))
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_the_demo_model_is_resolved_by_name() -> None:
     assert isinstance(resolve_model("demo:offline"), DemoModel)

@@ -37,32 +37,32 @@ def test_every_provider_has_prices_in_the_list(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ":", "nobody", "nobody:knows", "openai:", "a:b:c", "\ud800"])
-def test_what_nobody_knows_has_no_price(name: str) -> None:
+def test_an_unknown_model_has_no_price(name: str) -> None:
     assert cost_of([name], CALL) is None
     assert cost_of([], CALL) is None
 
 
-def test_given_prices_win_over_the_list_whatever_name_they_are_under() -> None:
+def test_given_prices_override_the_list_under_any_name() -> None:
     prices = {"mine": Price(input=1.0, output=2.0)}
     names = ["openai:gpt-5-mini", "mine"]
     assert cost_of(names, CALL, prices) == pytest.approx(0.0012)
 
 
-def test_the_next_name_counts_if_the_first_is_unknown() -> None:
+def test_the_next_name_is_used_if_the_first_is_unknown() -> None:
     assert cost_of(["desk", "gpt-5-mini"], CALL) == cost_of(["gpt-5-mini"], CALL)
 
 
-def test_a_model_in_this_process_costs_nothing() -> None:
+def test_a_local_model_costs_nothing() -> None:
     assert cost_of(["local:model.gguf", "gpt-5-mini"], CALL) == 0.0
 
 
-def test_a_server_of_ones_own_costs_what_only_its_owner_knows() -> None:
+def test_a_custom_server_has_no_price_unless_given() -> None:
     name = "openai:gpt-5-mini@http://localhost:1/v1"
     assert cost_of([name, "gpt-5-mini"], CALL) is None
     assert cost_of([name], CALL, {name: Price(input=1, output=1)}) == pytest.approx(0.0011)
 
 
-def test_counts_that_make_no_sense_have_a_price_all_the_same() -> None:
+def test_inconsistent_token_counts_have_a_price() -> None:
     odd = Usage(input_tokens=10, cached_tokens=400)
     assert cost_of(["gpt-5-mini"], odd) == pytest.approx(400 * 0.025e-6)
     assert cost_of(["gpt-5-mini"], Usage()) == 0.0
@@ -71,17 +71,17 @@ def test_counts_that_make_no_sense_have_a_price_all_the_same() -> None:
     assert cost_of(["gpt-5-mini"], CALL, at_us=10**30) is None
 
 
-def test_the_price_is_the_one_of_its_day() -> None:
+def test_the_price_of_the_given_day_is_used() -> None:
     assert cost_of(["gpt-5-mini"], CALL, at_us=1_760_000_000_000_000) is not None
 
 
-def test_without_the_extra_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "has_price_list", lambda: False)
     assert cost_of(["gpt-5-mini"], CALL) is None
     assert cost_of(["local:x"], CALL) == 0.0
 
 
-def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_price_is_fetched_over_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("the network was used")
 
@@ -91,7 +91,7 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cost_of(["gpt-5-mini"], CALL) is not None
 
 
-def test_the_list_is_loaded_with_the_first_price_only() -> None:
+def test_the_price_list_is_loaded_on_first_use() -> None:
     code = (
         "import sys, ekiden.models.prices, ekiden.sessions.costs, ekiden.runtime; "
         "sys.exit('genai_prices' in sys.modules)"

@@ -32,7 +32,7 @@ async def exchange() -> AsyncIterator[ProviderClient]:
     await made.aclose()
 
 
-async def test_openai_itself_gets_its_own_reasoning_back(exchange: ProviderClient) -> None:
+async def test_openai_gets_its_own_reasoning_back(exchange: ProviderClient) -> None:
     thought = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "sealed"}
     called = {**function_call("c", "f", "{}"), "id": "fc_9"}
     items = [user_message("hi"), thought, called, function_output("c", "1")]
@@ -40,13 +40,15 @@ async def test_openai_itself_gets_its_own_reasoning_back(exchange: ProviderClien
     assert [part.id for part in call.messages[1].parts] == ["rs_9", "fc_9"]
 
 
-async def test_a_time_out_and_our_own_retries_replace_the_clients(exchange: ProviderClient) -> None:
+async def test_own_timeout_and_retries_replace_those_of_the_client(
+    exchange: ProviderClient,
+) -> None:
     call = exchange.prepare(ModelRequest(instructions=None, input=[user_message("hi")]))
     assert call.settings["timeout"] == 9
     assert call.settings["max_retries"] == 0
 
 
-async def test_a_model_without_native_output_is_told_the_schema() -> None:
+async def test_a_model_without_native_output_gets_the_schema_in_the_prompt() -> None:
     options = ModelOptions(provider="anthropic", model="claude-3-haiku-20240307", api_key="k")
     exchange = ProviderClient(target_of(options, BUILT_IN["anthropic"]))
     output = OutputSpec(name="o", json_schema={"type": "object", "properties": {}})
@@ -57,7 +59,7 @@ async def test_a_model_without_native_output_is_told_the_schema() -> None:
     await exchange.aclose()
 
 
-async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(
+async def test_a_connect_timeout_differs_from_a_response_timeout(
     exchange: ProviderClient,
 ) -> None:
     slow = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="read"))
@@ -72,7 +74,7 @@ async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(
 @pytest.mark.parametrize(
     ("hint", "again"), [({"x-should-retry": "false"}, False), ({"x-should-retry": "true"}, True)]
 )
-async def test_a_provider_may_say_whether_to_ask_again(
+async def test_a_retry_hint_of_the_provider_is_followed(
     exchange: ProviderClient, hint: dict[str, str], again: bool
 ) -> None:
     failure = exchange.failure_of(ModelHTTPError(500, "m", None, headers=hint))
@@ -94,7 +96,7 @@ async def test_a_provider_may_say_whether_to_ask_again(
         ({"message": "x" * 5000}, "x{600}…"),
     ],
 )
-async def test_the_message_is_found_in_every_providers_error(
+async def test_the_error_message_of_every_provider_is_found(
     exchange: ProviderClient, body: object, said: str
 ) -> None:
     error = exchange.failure_of(ModelHTTPError(418, "m", body)).error
@@ -102,7 +104,7 @@ async def test_the_message_is_found_in_every_providers_error(
         raise error
 
 
-async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: ProviderClient) -> None:
+async def test_a_secret_in_the_chain_of_causes_is_masked(exchange: ProviderClient) -> None:
     inner = ValueError(f"header Bearer {SECRET}")
     outer = ModelAPIError("m", "it failed")
     outer.__cause__ = inner
@@ -111,7 +113,7 @@ async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Provide
     assert not failure.is_transient
 
 
-async def test_a_placeholder_for_a_key_hides_no_words() -> None:
+async def test_a_placeholder_key_masks_no_words() -> None:
     options = ModelOptions(provider="openai", model="m", api_key="any")
     exchange = ProviderClient(target_of(options, BUILT_IN["openai"]))
     error = exchange.failure_of(ModelHTTPError(400, "m", "too many")).error
@@ -120,7 +122,7 @@ async def test_a_placeholder_for_a_key_hides_no_words() -> None:
     await exchange.aclose()
 
 
-async def test_what_validation_says_of_an_answer_is_told_in_short(exchange: ProviderClient) -> None:
+async def test_validation_errors_of_an_answer_are_summarized(exchange: ProviderClient) -> None:
     class Strict(BaseModel):
         a: int
         b: int

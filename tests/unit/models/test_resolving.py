@@ -55,7 +55,7 @@ def target(name: str, **options: Any) -> Target:
     return target_of(ModelOptions(provider=prefix, model=model, **options), BUILT_IN[prefix])
 
 
-async def test_a_registered_provider_makes_the_model() -> None:
+async def test_a_registered_provider_creates_the_model() -> None:
     register_provider("acme", Echo)
     model = resolve_model(
         "acme:big:v2", base_url="https://acme.example", api_key="k", timeout_s=5, retries=1
@@ -77,30 +77,30 @@ async def test_a_registered_provider_makes_the_model() -> None:
     assert "acme" in known_providers()
 
 
-def test_the_built_in_providers_stand_in_the_same_register() -> None:
+def test_a_built_in_provider_can_be_replaced() -> None:
     assert set(BUILT_IN) <= set(known_providers())
     register_provider("openai", Echo)
     assert isinstance(resolve_model("openai:anything"), Echo)
 
 
 @pytest.mark.parametrize("prefix", ["", "Big", "a:b", "a b", "-a"])
-def test_a_prefix_that_cannot_be_written_is_refused(prefix: str) -> None:
+def test_an_invalid_prefix_is_refused(prefix: str) -> None:
     with pytest.raises(UserError, match="cannot be a provider's prefix"):
         register_provider(prefix, Echo)
 
 
-def test_an_unknown_provider_is_told_the_known_ones() -> None:
+def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"'opnai'; known: anthropic, .*google, local, openai"):
         resolve_model("opnai:gpt-5")
 
 
 @pytest.mark.parametrize("name", ["gpt5", "openai:", ":gpt-5", ""])
-def test_a_name_that_is_none_is_told_how_one_looks(name: str) -> None:
+def test_an_invalid_model_name_is_refused_with_the_format(name: str) -> None:
     with pytest.raises(UserError, match="write provider:model"):
         resolve_model(name)
 
 
-def test_a_url_in_the_name_is_where_the_model_is() -> None:
+def test_a_url_in_the_name_is_the_address_of_the_model() -> None:
     register_provider("acme", Echo)
     model: Any = resolve_model("acme:llama@3@http://127.0.0.1:8080/v1")
     assert model.options.model == "llama@3"
@@ -119,7 +119,7 @@ def test_a_url_in_the_name_is_where_the_model_is() -> None:
         ("google:gemini", "GOOGLE_API_KEY"),
     ],
 )
-def test_a_missing_key_names_the_variable_to_set(
+def test_a_missing_key_is_reported_with_its_variable(
     name: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match=f"set {variable}, or pass api_key="):
@@ -128,7 +128,7 @@ def test_a_missing_key_names_the_variable_to_set(
     assert name in repr(resolve_model(name))
 
 
-def test_urls_and_keys_come_from_the_nearest_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_and_keys_of_the_nearest_source_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "environment")
     assert target("openai:m").base_url == "https://api.openai.com/v1"
     assert target("openai:m").source == "openai"
@@ -140,7 +140,7 @@ def test_urls_and_keys_come_from_the_nearest_place(monkeypatch: pytest.MonkeyPat
     assert (nearest.base_url, nearest.api_key) == ("http://127.0.0.1:1/v1", "argument")
 
 
-def test_a_key_of_the_environment_stays_away_from_urls_in_names(
+def test_the_environment_key_is_not_sent_to_urls_in_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "environment")
@@ -153,18 +153,18 @@ def test_a_key_of_the_environment_stays_away_from_urls_in_names(
 @pytest.mark.parametrize(
     "url", ["ftp://x/v1", "x", "http://", "https://h/v1?key=1", "https://h/#a", "http://h:99999/"]
 )
-def test_a_url_that_cannot_be_one_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(UserError, match="must look like https://host/v1"):
         target("openai:m", base_url=url)
 
 
-def test_a_url_with_a_password_is_refused_without_repeating_it() -> None:
+def test_a_url_with_a_password_is_refused_without_showing_it() -> None:
     with pytest.raises(UserError, match=r"for h:1 holds a user name or password") as info:
         target("openai:m", base_url="https://me:canary@h:1/v1")
     assert "canary" not in str(info.value)
 
 
-def test_no_repr_holds_a_key() -> None:
+def test_every_repr_hides_the_api_key() -> None:
     options = ModelOptions(provider="openai", model="m", api_key="canary")
     for value in (options, target_of(options, BUILT_IN["openai"])):
         assert "canary" not in repr(value)
@@ -175,7 +175,7 @@ def test_no_repr_holds_a_key() -> None:
     ("name", "missing"),
     [("openai:m", "pydantic_ai"), ("openai:m", "openai"), ("google:m", "google.genai")],
 )
-def test_a_missing_package_is_told_how_to_get_it(
+def test_a_missing_package_is_reported_with_the_install_command(
     name: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, missing, raising=False)
@@ -184,7 +184,7 @@ def test_a_missing_package_is_told_how_to_get_it(
         resolve_model(name, api_key="k")
 
 
-def test_naming_models_imports_no_provider() -> None:
+def test_resolving_a_model_imports_no_provider() -> None:
     program = (
         "import sys; from ekiden.models import resolve_model; "
         "resolve_model('openai:gpt-5', api_key='k'); "
@@ -209,7 +209,7 @@ def test_models_are_blocked_by_an_environment_variable(
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:80", "localhost", "[::1]:1", "127.8.9.1", "a.localhost"]
 )
-def test_this_machine_is_never_blocked(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_on_localhost_are_never_blocked(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EKIDEN_BLOCK_MODELS", "1")
     check_not_blocked(f"http://{host}/v1")
 
@@ -217,30 +217,30 @@ def test_this_machine_is_never_blocked(host: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "host", ["api.openai.com", "10.0.0.1", "localhost.evil.example", "[::2]:1"]
 )
-def test_every_other_machine_is_blocked(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_on_other_hosts_are_blocked(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EKIDEN_BLOCK_MODELS", "1")
     with pytest.raises(UserError, match="not on this machine"):
         check_not_blocked(f"https://{host}/v1")
 
 
-def test_waits_grow_are_capped_and_end() -> None:
+def test_retry_delays_grow_are_capped_and_end() -> None:
     policy = RetryPolicy(retries=8, jitter=lambda: 1.0)
     waits = [policy.wait_s(failed, None) for failed in range(1, 10)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
-def test_jitter_takes_at_most_half_of_a_wait() -> None:
+def test_jitter_shortens_a_delay_by_at_most_half() -> None:
     assert RetryPolicy(jitter=lambda: 0.0).wait_s(1, None) == 0.25
 
 
-def test_a_provider_that_asks_for_patience_gets_it_within_the_cap() -> None:
+def test_a_retry_after_of_the_provider_is_followed_up_to_the_cap() -> None:
     policy = RetryPolicy(cap_s=10)
     assert policy.wait_s(1, 9.5) == 9.5
     assert policy.wait_s(1, 10.5) is None
     assert policy.wait_s(4, 1) is None
 
 
-def test_the_public_names_are_these() -> None:
+def test_the_public_names_are_listed() -> None:
     assert sorted(models.__all__) == [
         "ModelOptions",
         "ProviderFactory",

@@ -39,7 +39,7 @@ from tests.support.cases import each_case
         ('@a "one" and "two"', "a", None, '"one" and "two"'),
     ],
 )
-def test_the_beginning_says_whom_it_is_for(
+def test_an_address_at_the_beginning_selects_the_agent(
     text: str, to: str | None, strategy: str | None, said: str
 ) -> None:
     assert parse_address(text) == AddressedMessage(text=said, to=to, strategy=strategy)
@@ -54,13 +54,13 @@ def test_the_beginning_says_whom_it_is_for(
         ("@auto --fast why?", "takes --strategy=NAME"),
     ],
 )
-def test_what_auto_cannot_do_is_refused(text: str, problem: str) -> None:
+def test_unsupported_options_of_auto_are_refused(text: str, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         parse_address(text)
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused_with_advice(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_advice(text: str) -> None:
     try:
         address = parse_address(text)
     except UserError:

@@ -46,7 +46,7 @@ def problems_of(error: AgentFilesInvalid) -> list[AgentFileProblem]:
     return [each for each in error.problems if isinstance(each, AgentFileProblem)]
 
 
-async def test_an_agent_asks_another_as_its_file_allows(load: Load) -> None:
+async def test_an_agent_asks_a_peer_named_in_its_file(load: Load) -> None:
     project = load(pm="can_ask: [sales]", sales="")
     model = ScriptedModel(
         [
@@ -61,7 +61,7 @@ async def test_an_agent_asks_another_as_its_file_allows(load: Load) -> None:
     assert "How much for 42?" in str(model.calls[1].input)
 
 
-async def test_the_router_finds_somebody_who_answers(load: Load) -> None:
+async def test_the_router_finds_an_agent_to_answer(load: Load) -> None:
     project = load(pm="can_ask: [router-agent]", sales="triggers: {keywords: [price]}")
     model = ScriptedModel(
         [
@@ -75,7 +75,7 @@ async def test_the_router_finds_somebody_who_answers(load: Load) -> None:
     assert "980 yen" in str(model.calls[2].input[-1])
 
 
-async def test_an_agent_tells_another_and_goes_on(load: Load) -> None:
+async def test_an_agent_tells_a_peer_and_continues(load: Load) -> None:
     project = load(pm="can_tell: [sales]", sales="")
     model = ScriptedModel(
         [
@@ -113,26 +113,26 @@ async def test_an_agent_asks_people_of_the_roles_in_its_file(load: Load) -> None
     assert result.final_output == "Done."
 
 
-async def test_whoever_says_nothing_of_it_is_offered_no_such_tool(load: Load) -> None:
+async def test_an_agent_without_peers_is_offered_no_ask_tools(load: Load) -> None:
     model = ScriptedModel([say("hi")])
     project = load(pm="")
     await Runner.run(project.team, "go", to="pm", run_config=RunConfig(model=model))
     assert offered(model) == []
 
 
-def test_somebody_who_is_not_there_is_an_error_and_left_out_if_told_so(load: Load) -> None:
+def test_an_unknown_peer_is_an_error_and_skipped_with_keep_going(load: Load) -> None:
     with pytest.raises(AgentFilesInvalid) as caught:
         load(pm="can_ask: [sales, nobody, pm, clerk]", sales="", clerk="scope: system")
     codes = ["agent.unknown_peer", "agent.peer_is_itself", "agent.peer_is_system"]
     assert [problem.code for problem in problems_of(caught.value)] == codes
 
 
-def test_a_team_is_used_without_those_who_are_not_there(load: Load) -> None:
+def test_a_team_is_loaded_without_unknown_peers(load: Load) -> None:
     project = load(True, pm="can_ask: [sales, nobody, pm, clerk]", sales="", clerk="scope: system")
     assert project.agents["pm"].can_ask == ("sales",)
 
 
-def test_a_tool_that_is_called_as_those_for_asking_is_refused(
+def test_a_tool_named_like_an_ask_tool_is_refused(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_desk.py").write_text(

@@ -13,7 +13,7 @@ from ekiden.project.bench.measure import ProcessMemory, WrongAnswer
 
 
 @pytest.mark.slow
-async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: Path) -> None:
+async def test_every_scenario_returns_figures_and_a_floor(tmp_path: Path) -> None:
     figures = await bench(tuple(SCENARIOS), Sizes.quick(), tmp_path)
     assert figures["floor_us"]["before"]["cpu"] > 0
     assert figures["scenarios"]["s1"]["x_floor"] > 0
@@ -30,13 +30,13 @@ async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: 
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
-async def test_a_figure_has_the_floor_beside_it(tmp_path: Path) -> None:
+async def test_a_figure_is_compared_with_the_floor(tmp_path: Path) -> None:
     figures = await bench(["s1"], Sizes.quick(), tmp_path)
     assert figures["floor_us"]["before"]["cpu"] > 0
     assert figures["scenarios"]["s1"]["x_floor"] > 0
 
 
-async def test_a_run_that_did_something_else_is_not_counted(
+async def test_a_run_with_a_wrong_answer_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = assistant_message("something else")
@@ -54,7 +54,7 @@ async def test_a_run_that_did_something_else_is_not_counted(
         await bench(["s5"], Sizes.quick(), tmp_path)
 
 
-def test_memory_is_unknown_where_the_system_does_not_tell(
+def test_memory_is_unknown_where_the_system_does_not_report_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProcessMemory, "_STATUS", tmp_path / "status")

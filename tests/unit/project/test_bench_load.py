@@ -37,7 +37,7 @@ async def measured(store: str | None, folder: Path, size: LoadSize = SMALL) -> d
     return figures
 
 
-async def test_every_message_comes_to_one_outcome_on_a_file(tmp_path: Path) -> None:
+async def test_every_message_has_one_outcome_on_a_file_store(tmp_path: Path) -> None:
     figures = await measured(None, tmp_path)
     assert figures["store"] == "sqlite"
     assert (figures["messages"], figures["lost"], figures["doubled"]) == (9, 0, 0)
@@ -52,7 +52,7 @@ async def test_every_message_comes_to_one_outcome_on_a_file(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-async def test_postgresql_counts_the_steps_itself_and_its_schema_is_gone_afterwards(
+async def test_postgresql_counts_its_steps_and_its_schema_is_removed(
     tmp_path: Path, postgres_server_url: str
 ) -> None:
     import asyncpg
@@ -70,7 +70,7 @@ async def test_postgresql_counts_the_steps_itself_and_its_schema_is_gone_afterwa
     await connection.close()
 
 
-async def test_what_is_lost_or_done_twice_is_counted(tmp_path: Path) -> None:
+async def test_lost_and_duplicated_results_are_counted(tmp_path: Path) -> None:
     async with bench_database(None, tmp_path) as database, open_store(database.url) as store:
         measuring = _Load(SMALL, database, store, note=lambda _: None)
         for number, length in enumerate((10, 10, 11, 10, 16)):
@@ -95,19 +95,19 @@ def event(session_id: str, seq: int) -> Event:
     return Event(session_id=session_id, seq=seq, type="message", at_us=seq, agent="a")
 
 
-async def test_a_worker_that_cannot_begin_ends_the_measurement(tmp_path: Path) -> None:
+async def test_a_worker_that_fails_to_start_ends_the_measurement(tmp_path: Path) -> None:
     with pytest.raises(WorkerEnded, match="could not begin"):
         async with started_workers(str(tmp_path / "nowhere" / "x.db"), workers=1, concurrency=1):
             raise AssertionError("it has no store")
 
 
-async def test_workers_need_a_database_that_processes_can_share(tmp_path: Path) -> None:
+async def test_a_memory_store_is_refused_for_several_workers(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot share memory:"):
         async with bench_database("memory:", tmp_path):
             raise AssertionError("never")
 
 
-async def test_a_named_file_says_which_disk_and_is_itself_left_alone(tmp_path: Path) -> None:
+async def test_a_named_file_selects_the_disk_and_is_left_unchanged(tmp_path: Path) -> None:
     mine = tmp_path / "mine.db"
     mine.write_text("not a store")
     async with bench_database(f"sqlite:///{mine}", tmp_path / "elsewhere") as database:
@@ -123,14 +123,14 @@ def test_more_messages_than_sessions_are_refused() -> None:
         LoadSize(sessions=5, messages=6)
 
 
-def test_costs_of_a_process_that_is_not_there_are_unknown() -> None:
+def test_costs_of_a_missing_process_are_unknown() -> None:
     assert cpu_s(2**30) is None
     assert rss_mb(2**30) is None
     assert server_cpu_s(2**30) is None
     assert server_cpu_s(os.getpid()) is None, "this is no PostgreSQL server"
 
 
-async def test_the_way_to_oneself_takes_time_where_it_is_open(
+async def test_the_loopback_time_is_measured_where_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken = await loopback_us()

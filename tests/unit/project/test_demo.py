@@ -51,7 +51,7 @@ async def test_a_request_reaches_the_right_agent(
     assert result.final_output.startswith(answer)
 
 
-async def test_the_agent_that_has_the_session_goes_on_and_can_pass_it_on() -> None:
+async def test_the_agent_that_holds_the_session_keeps_it_and_can_hand_off() -> None:
     session = Session(store=MemoryStore())
     await Runner.run(team, "Where is my order?", session=session)
     found = await Runner.run(team, "1042", session=session)

@@ -16,7 +16,7 @@ from ekiden.project.service import Service
 from tests.support.relay_team import relay_team
 
 
-async def test_what_agents_agreed_on_is_done_without_anybody_asking(tmp_path: Path) -> None:
+async def test_an_agreement_is_executed_in_the_background(tmp_path: Path) -> None:
     project = load_project(tmp_path, home=tmp_path / "home")
     project.team = relay_team()
     async with Service(project, store=str(tmp_path / "s.db")) as service:
@@ -34,7 +34,7 @@ async def test_what_agents_agreed_on_is_done_without_anybody_asking(tmp_path: Pa
         assert details["to"] == "desk"
 
 
-async def test_a_run_that_waits_for_agents_only_is_running(tmp_path: Path) -> None:
+async def test_a_run_that_waits_only_for_agents_is_running(tmp_path: Path) -> None:
     async def ask(ctx: RunContextWrapper[None]) -> str:
         answer = await ctx.ask("helper", "anything")
         return f"helper said {answer}"

@@ -34,7 +34,7 @@ async def test_a_store_is_opened_and_described(tmp_path: Path) -> None:
     assert "sessions 0" in store.detail
 
 
-async def test_a_store_that_is_not_there_yet_is_no_problem_and_is_not_made(tmp_path: Path) -> None:
+async def test_a_missing_store_is_no_problem_and_is_not_created(tmp_path: Path) -> None:
     checks = await examine(str(tmp_path / "desk.db"))
     assert all(check.status != "problem" for check in checks)
     assert not list(tmp_path.iterdir())
@@ -48,7 +48,7 @@ async def test_a_file_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
     assert store.detail.startswith("[store.")
 
 
-async def test_an_empty_file_is_a_problem_in_every_check_of_the_store(tmp_path: Path) -> None:
+async def test_an_empty_file_is_a_problem_in_every_store_check(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
     checks = await examine(str(path))
@@ -65,7 +65,7 @@ async def test_an_old_sqlite_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> No
     assert "pip install -U apsw" in sqlite.detail
 
 
-async def test_a_folder_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unwritable_folder_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Path) -> float:
         raise OSError(28, "No space left on device")
 
@@ -74,7 +74,7 @@ async def test_a_folder_that_cannot_be_written_is_told(monkeypatch: pytest.Monke
     assert (fsync.status, "No space left" in fsync.detail) == ("problem", True)
 
 
-def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
+def test_extras_report_installed_and_missing_packages() -> None:
     checks = extras(
         [
             "pydantic<3,>=2.11",
@@ -91,12 +91,12 @@ def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
     assert by_name["extra future"].detail == "pip install 'ekiden[future]'"
 
 
-async def test_every_extra_of_the_package_is_looked_at() -> None:
+async def test_every_extra_of_the_package_is_checked() -> None:
     names = {check.name for check in await examine("memory:")}
     assert {"extra postgres", "extra server", "extra models", "extra a2a"} <= names
 
 
-async def test_a_package_without_metadata_says_that_extras_are_not_known(
+async def test_without_package_metadata_extras_are_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def absent(distribution: str) -> None:
@@ -110,7 +110,7 @@ async def test_a_package_without_metadata_says_that_extras_are_not_known(
     assert not [check for check in checks if check.name.startswith("extra ")]
 
 
-def test_the_processor_and_its_memory_are_told() -> None:
+def test_the_cpu_and_its_memory_are_reported() -> None:
     cpu = named(local_checks(), "cpu")
     assert cpu.status == "ok"
     assert "core" in cpu.detail
@@ -129,7 +129,7 @@ def test_models_are_listed_with_size_and_quantisation(
     assert "broken" not in models.detail
 
 
-def test_without_a_model_it_is_said_where_to_put_one(
+def test_a_missing_model_is_reported_with_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EKIDEN_LOCAL_MODELS", str(tmp_path))
@@ -140,7 +140,7 @@ def test_without_a_model_it_is_said_where_to_put_one(
     assert str(tmp_path) in models.detail
 
 
-def test_a_package_in_parts_is_told_as_such(
+def test_a_model_package_in_parts_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = WeightPackage(
@@ -165,7 +165,7 @@ def test_a_package_in_parts_is_told_as_such(
     assert not (tmp_path / "models").exists()
 
 
-def test_what_the_local_extra_lacks_is_told_with_the_command(
+def test_a_missing_local_extra_is_reported_with_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def nothing(distribution: str) -> None:
@@ -178,7 +178,7 @@ def test_what_the_local_extra_lacks_is_told_with_the_command(
         assert (check.status, check.detail) == ("missing", "pip install 'ekiden[local]'")
 
 
-def test_a_second_encoder_is_named_and_one_that_is_broken_is_a_problem(
+def test_a_second_encoder_is_named_and_a_broken_one_is_a_problem(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("ekiden.project.doctor._version", lambda distribution: "1.0")
@@ -206,7 +206,7 @@ def test_a_runtime_that_does_not_load_is_a_problem(monkeypatch: pytest.MonkeyPat
     assert "wrong kind of processor" in runtime.detail
 
 
-def test_a_runtime_that_leaves_the_processor_unused_is_told(
+def test_a_runtime_that_does_not_use_the_cpu_features_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     library = SimpleNamespace(get_system_info=lambda: "CPU : NEON = 1 |")

@@ -52,7 +52,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def test_an_entry_becomes_the_terms_of_a_handoff(desk: Desk) -> None:
+def test_a_handoff_entry_becomes_handoff_terms(desk: Desk) -> None:
     desk.agent(
         "source",
         """\
@@ -95,7 +95,7 @@ handoffs:
     assert router.agent_name == "router-agent"
 
 
-def test_what_a_person_is_asked_is_said_by_the_file_or_that_of_handoffs(desk: Desk) -> None:
+def test_the_confirmation_text_is_from_the_file_or_the_default(desk: Desk) -> None:
     desk.agent(
         "source",
         "handoffs: [{to: fixer, confirm: true},"
@@ -106,14 +106,14 @@ def test_what_a_person_is_asked_is_said_by_the_file_or_that_of_handoffs(desk: De
     assert writer.terms.confirm == Confirmation(prompt_template="Write, with {tool_args}?")
 
 
-def test_whether_an_agent_takes_handoffs_comes_from_its_file(desk: Desk) -> None:
+def test_availability_is_read_from_the_file(desk: Desk) -> None:
     desk.agent("source", "available: false\nmax_sessions: 3")
     agents = desk.load().agents
     assert (agents["source"].available, agents["source"].max_sessions) == (False, 3)
     assert (agents["fixer"].available, agents["fixer"].max_sessions) == (True, None)
 
 
-def test_everybody_hands_to_the_same_people(desk: Desk) -> None:
+def test_handoffs_to_one_role_share_one_people_agent(desk: Desk) -> None:
     desk.agent("one", "handoffs: ['person:客服', {to: writer}]")
     desk.agent("two", "handoffs: [{to: 'person:客服', description: when they insist}]")
     project = desk.load()
@@ -139,7 +139,7 @@ async def test_people_are_never_chosen_by_routing(desk: Desk) -> None:
         desk.load()
 
 
-def test_the_best_at_something_is_a_handoff_like_others(desk: Desk) -> None:
+def test_a_handoff_to_the_best_agent_is_offered_like_others(desk: Desk) -> None:
     desk.agent(
         "source",
         "handoffs: [{to: '*', capabilities: [repairs], filters: [keep_last(2)],"
@@ -158,7 +158,7 @@ def test_the_best_at_something_is_a_handoff_like_others(desk: Desk) -> None:
     assert "best at: repairs. Use it: when it is broken" in best.tool_description
 
 
-def test_one_handoff_to_an_agent_is_offered_and_others_may_be_made_by_triggers(
+def test_one_handoff_per_target_is_offered_and_others_need_triggers(
     desk: Desk,
 ) -> None:
     desk.agent(
@@ -179,7 +179,7 @@ def test_one_handoff_to_an_agent_is_offered_and_others_may_be_made_by_triggers(
     assert [edge.terms.when for edge in kept if isinstance(edge, Handoff)] == ["manual", "manual"]
 
 
-def test_two_ways_that_the_model_could_not_tell_apart_are_refused(desk: Desk) -> None:
+def test_two_handoffs_with_the_same_tool_name_are_refused(desk: Desk) -> None:
     desk.agent("person-help")
     desk.agent(
         "source",
@@ -190,7 +190,7 @@ def test_two_ways_that_the_model_could_not_tell_apart_are_refused(desk: Desk) ->
     assert "'person-help' and 'person:help'" in desk.problems()[-1].message
 
 
-def test_a_capability_that_the_target_lacks_is_a_fault(desk: Desk) -> None:
+def test_a_capability_missing_in_the_target_is_a_fault(desk: Desk) -> None:
     desk.agent("source", "handoffs: [{to: fixer, capabilities: [python, sql]}]")
     (problem,) = desk.problems()
     assert (problem.code, problem.severity) == ("agent.capability_missing", "error")
@@ -203,12 +203,12 @@ def test_a_capability_that_the_target_lacks_is_a_fault(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("target", ["router-agent", "person:support"])
-def test_neither_people_nor_the_router_have_capabilities(target: str, desk: Desk) -> None:
+def test_people_and_router_have_no_capabilities(target: str, desk: Desk) -> None:
     desk.agent("source", f"handoffs: [{{to: '{target}', capabilities: [python]}}]")
     assert desk.told() == [("capability_missing", 3, 12)]
 
 
-def test_a_handoff_to_the_best_needs_somebody_else_who_is_able(desk: Desk) -> None:
+def test_a_handoff_to_the_best_requires_another_capable_agent(desk: Desk) -> None:
     desk.agent("source", "capabilities: [sql]\nhandoffs: [{to: '*', capabilities: [sql]}]")
     desk.agent("archive", "scope: system\ncapabilities: [sql]")
     (problem,) = desk.problems()
@@ -226,12 +226,12 @@ def test_a_handoff_to_the_best_needs_somebody_else_who_is_able(desk: Desk) -> No
         "{to: fixer, trigger: {type: capability, capabilities: ['tag: ']}}",
     ],
 )
-def test_a_capability_without_a_name_is_a_fault(entry: str, desk: Desk) -> None:
+def test_an_empty_capability_is_a_fault(entry: str, desk: Desk) -> None:
     desk.agent("source", f"handoffs: [{entry}]")
     assert desk.told() == [("bad_value", 3, 12)]
 
 
-def test_every_condition_that_cannot_be_read_is_told_with_its_place(desk: Desk) -> None:
+def test_every_invalid_condition_is_reported_with_its_place(desk: Desk) -> None:
     desk.agent(
         "source",
         """\
@@ -260,7 +260,7 @@ handoffs:
     ]
 
 
-def test_a_condition_says_what_to_write_instead(desk: Desk) -> None:
+def test_an_invalid_condition_is_reported_with_advice(desk: Desk) -> None:
     desk.agent("source", "handoffs: [{to: fixer, trigger: plan = 'pro'}]")
     (problem,) = desk.problems()
     assert problem.code == "agent.bad_condition"
@@ -269,7 +269,7 @@ def test_a_condition_says_what_to_write_instead(desk: Desk) -> None:
     assert "\n" not in problem.message
 
 
-def test_a_handoff_whose_condition_cannot_be_read_is_left_out(desk: Desk) -> None:
+def test_a_handoff_with_an_invalid_condition_is_skipped(desk: Desk) -> None:
     desk.agent("source", "handoffs: [{to: fixer, trigger: 1 +}, writer]")
     with pytest.raises(AgentFilesInvalid, match="bad_condition"):
         desk.load()
@@ -277,7 +277,7 @@ def test_a_handoff_whose_condition_cannot_be_read_is_left_out(desk: Desk) -> Non
     assert [edge.agent_name for edge in kept] == ["writer", "router-agent"]
 
 
-def test_a_trigger_that_can_never_fire_is_warned_about(desk: Desk) -> None:
+def test_a_trigger_that_can_never_fire_is_a_warning(desk: Desk) -> None:
     front = "handoffs: [{to: fixer, trigger: {type: capability, capabilities: [sql]}}]"
     desk.agent("source", f"{front}\ncapabilities: [{{name: data, tags: [SQL]}}]")
     (problem,) = desk.problems()
@@ -298,7 +298,7 @@ def test_a_trigger_that_can_never_fire_is_warned_about(desk: Desk) -> None:
         ("[shell]", "['mcp:a/b']", True),
     ],
 )
-def test_a_target_that_could_use_no_tool_is_warned_about(
+def test_a_target_without_any_usable_tool_is_a_warning(
     source: str, target: str, is_told: bool, desk: Desk
 ) -> None:
     desk.agent("source", f"tools: {source}\nhandoffs: [{{to: target, restrict_tools: true}}]")
@@ -309,13 +309,13 @@ def test_a_target_that_could_use_no_tool_is_warned_about(
     assert desk.problems() == []
 
 
-def test_two_agents_may_name_each_other_without_returns(desk: Desk) -> None:
+def test_two_agents_may_hand_off_to_each_other(desk: Desk) -> None:
     desk.agent("a", "handoffs: [b]")
     desk.agent("b", "handoffs: [a]")
     assert desk.told() == []
 
 
-def test_what_a_file_says_of_the_router_holds(desk: Desk) -> None:
+def test_the_router_entry_of_a_file_is_applied(desk: Desk) -> None:
     desk.agent("source", "handoffs: [{to: router-agent, description: when lost, timeout: 9}]")
     (edge,) = desk.edges("source")
     assert (edge.agent_name, edge.terms.timeout_s) == ("router-agent", 9.0)
@@ -328,7 +328,7 @@ def test_what_a_file_says_of_the_router_holds(desk: Desk) -> None:
     assert [edge.agent_name for edge in kept] == ["router-agent"]
 
 
-def test_a_changed_condition_is_read_again(desk: Desk) -> None:
+def test_a_changed_condition_is_reloaded(desk: Desk) -> None:
     desk.agent("source", "handoffs: [{to: fixer, trigger: depth > 3}]")
     watcher = AgentWatcher(agent_folders(desk.folder, home=desk.folder / "home"))
     assert watcher.poll() is None

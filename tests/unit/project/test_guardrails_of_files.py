@@ -80,9 +80,7 @@ async def told(agent: Agent[Any], output: Any) -> list[list[str]]:
     return [[str(violation) for violation in each.violations] for each in found]
 
 
-async def test_answers_are_checked_with_the_schema_and_then_with_the_function(
-    load: Load, module: str
-) -> None:
+async def test_answers_are_checked_by_schema_and_function(load: Load, module: str) -> None:
     agent = clerk(
         load(
             "guardrails:\n"
@@ -98,7 +96,7 @@ async def test_answers_are_checked_with_the_schema_and_then_with_the_function(
     assert await told(agent, "{}") == [['"total" is a required property'], ["say please"]]
 
 
-async def test_inputs_handoffs_and_tools_are_checked_too(load: Load, module: str) -> None:
+async def test_inputs_handoffs_and_tools_are_checked(load: Load, module: str) -> None:
     agent = clerk(
         load(
             "tools: [read_file, write_file]\n"
@@ -124,13 +122,13 @@ async def test_inputs_handoffs_and_tools_are_checked_too(load: Load, module: str
         assert decision.behavior == {"type": "raise_exception"}
 
 
-def test_an_agent_without_them_has_none(load: Load) -> None:
+def test_an_agent_without_guardrails_has_none(load: Load) -> None:
     agent = clerk(load("tools: [read_file]\nguardrails: {on_failure: warn}"))
     assert agent.input_guardrails == agent.output_guardrails == agent.handoff_guardrails == []
     assert agent.tools[0].tool_input_guardrails is None
 
 
-def test_tools_that_come_later_are_checked_once() -> None:
+def test_tools_added_later_are_checked_once() -> None:
     own = tool_input_validator_guardrail(lambda tool, arguments: True)
     added = tool_input_validator_guardrail(lambda tool, arguments: True)
 
@@ -188,7 +186,7 @@ def test_tools_that_come_later_are_checked_once() -> None:
         ),
     ],
 )
-def test_faults_are_told_with_line_and_column(
+def test_faults_are_reported_with_line_and_column(
     load: Load, module: str, front: str, found: tuple[str, int, int], words: str
 ) -> None:
     with pytest.raises(AgentFilesInvalid) as caught:
@@ -197,7 +195,7 @@ def test_faults_are_told_with_line_and_column(
     assert words in str(caught.value)
 
 
-def test_all_faults_are_told_at_once(load: Load) -> None:
+def test_all_faults_are_reported_at_once(load: Load) -> None:
     with pytest.raises(AgentFilesInvalid) as caught:
         load(
             "tools: [no_such_tool]\n"
@@ -210,7 +208,7 @@ def test_all_faults_are_told_at_once(load: Load) -> None:
     ]
 
 
-def test_a_function_is_imported_only_where_the_project_is_used(tmp_path: Path) -> None:
+def test_functions_are_imported_only_by_projects_that_run(tmp_path: Path) -> None:
     write(
         tmp_path,
         "guardrails: {custom_validator: 'no_such_module_z:f', output_schema: {type: obj}}",
@@ -221,7 +219,7 @@ def test_a_function_is_imported_only_where_the_project_is_used(tmp_path: Path) -
     assert [each.code for each in imported.problems] == ["agent.bad_function", "agent.bad_schema"]
 
 
-async def test_what_stands_for_a_function_lets_nothing_through(load: Load) -> None:
+async def test_a_function_that_was_not_imported_refuses_everything(load: Load) -> None:
     front = "guardrails: {custom_validator: 'no_such_module_z:f'}"
     (guardrail,) = clerk(load(front, inert=True)).output_guardrails
     assert guardrail.get_name() == "no_such_module_z:f"
@@ -241,7 +239,7 @@ def test_without_the_extra_a_schema_in_a_file_is_a_fault(
 SCHEMA = "  output_schema: {type: object, required: [total]}\n"
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again(load: Load) -> None:
+async def test_an_invalid_answer_is_repaired(load: Load) -> None:
     project = load(f"guardrails:\n{SCHEMA}  on_failure: repair\n")
     model = ScriptedModel([say("It is 7."), say("{}"), say('{"total": 7}')])
     result = await Runner.run(project.team, "go", to="clerk", run_config=RunConfig(model=model))
@@ -250,7 +248,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(load: Load) -> Non
     assert '"total" is a required property' in str(model.calls[2].input[-1]).replace("\\", "")
 
 
-async def test_an_answer_that_does_not_fit_ends_the_run(load: Load) -> None:
+async def test_an_invalid_answer_ends_the_run(load: Load) -> None:
     project = load(f"guardrails:\n{SCHEMA}")
     model = ScriptedModel([say("{}")])
     with pytest.raises(OutputGuardrailTripwireTriggered) as caught:
@@ -258,7 +256,7 @@ async def test_an_answer_that_does_not_fit_ends_the_run(load: Load) -> None:
     assert [each.message for each in caught.value.violations] == ['"total" is a required property']
 
 
-async def test_an_input_that_is_refused_costs_no_model_call(load: Load, module: str) -> None:
+async def test_a_refused_input_makes_no_model_call(load: Load, module: str) -> None:
     project = load(f"guardrails: {{input_validator: '{module}:no_homework'}}")
     model = ScriptedModel([])
     with pytest.raises(InputGuardrailTripwireTriggered):
@@ -266,7 +264,7 @@ async def test_an_input_that_is_refused_costs_no_model_call(load: Load, module: 
     assert model.calls == []
 
 
-async def test_a_call_that_is_refused_is_told_the_model(load: Load, module: str) -> None:
+async def test_a_refused_tool_call_is_reported_to_the_model(load: Load, module: str) -> None:
     project = load(
         "tools: [read_file]\n"
         f"guardrails: {{tool_input_validator: '{module}:small', on_failure: repair}}"
@@ -278,7 +276,7 @@ async def test_a_call_that_is_refused_is_told_the_model(load: Load, module: str)
     assert "read_file may not" in str(model.calls[1].input[-1])
 
 
-async def test_a_validator_that_crashes_is_a_failure(load: Load, tmp_path: Path) -> None:
+async def test_an_exception_of_a_validator_fails_the_run(load: Load, tmp_path: Path) -> None:
     (tmp_path / "file_checks_crash.py").write_text("def crash(output): return 1 / 0\n")
     project = load("guardrails: {custom_validator: 'file_checks_crash:crash', on_failure: repair}")
     model = ScriptedModel([say("hello")])
@@ -291,9 +289,7 @@ class Yes:
         return Approval(approved=True, by="ada")
 
 
-async def test_tools_that_come_with_memory_and_asking_are_checked_and_confirmed(
-    load: Load, tmp_path: Path
-) -> None:
+async def test_memory_and_ask_tools_are_checked_and_confirmed(load: Load, tmp_path: Path) -> None:
     (tmp_path / "file_checks_own.py").write_text(
         "def small(tool, arguments): return 'secret' not in str(arguments), f'{tool} may not'\n"
     )
@@ -326,6 +322,6 @@ async def test_tools_that_come_with_memory_and_asking_are_checked_and_confirmed(
     assert asked == ["remember", "ask_person"]
 
 
-def test_a_tool_that_the_agent_does_not_get_cannot_be_confirmed(load: Load) -> None:
+def test_confirmation_of_a_tool_the_agent_lacks_is_refused(load: Load) -> None:
     with pytest.raises(AgentFilesInvalid, match="'remember' is to be confirmed"):
         load("tools: {require_confirmation: [remember]}")

@@ -75,7 +75,7 @@ def offered(model: ScriptedModel) -> list[list[str]]:
     return [[name for name in each if name.startswith("transfer_to_")] for each in names]
 
 
-async def test_a_trigger_hands_over_and_the_model_is_not_asked(team: Make) -> None:
+async def test_a_trigger_hands_off_without_a_model_call(team: Make) -> None:
     made = team(
         "zz_gauges_auto",
         clerk="tools: ['zz_gauges_auto:rate']\nhandoffs: [{to: boss, trigger: confidence < 0.5}]",
@@ -88,7 +88,7 @@ async def test_a_trigger_hands_over_and_the_model_is_not_asked(team: Make) -> No
     assert offered(model)[0] == ["transfer_to_router_agent"]
 
 
-async def test_an_error_of_a_file_agent_hands_over(team: Make) -> None:
+async def test_an_error_trigger_of_a_file_agent_hands_off(team: Make) -> None:
     made = team(clerk="handoffs: [{to: boss, trigger: {type: error}, policy: immediate}]", boss="")
     result = await run(made, ScriptedModel([fail(ValueError("out of order")), say("I see.")]))
     assert result.chain == ["user", "clerk", "boss"]
@@ -118,7 +118,7 @@ async def test_a_conditional_handoff_is_offered_only_while_its_condition_holds(
     assert offered(model)[:4] == [nobody, boss, nobody, boss]
 
 
-async def test_a_conditional_policy_refuses_what_the_condition_does_not_allow(team: Make) -> None:
+async def test_a_conditional_policy_refuses_a_handoff_whose_condition_fails(team: Make) -> None:
     made = team(clerk="handoffs: [{to: boss, policy: conditional, condition: depth > 5}]", boss="")
     model = ScriptedModel([transfer("boss", reason="x"), say("Then I do it.")])
     result = await run(made, model)
@@ -126,7 +126,7 @@ async def test_a_conditional_policy_refuses_what_the_condition_does_not_allow(te
     assert one(result).code == "CONDITIONS_NOT_MET"
 
 
-async def test_the_best_at_something_gets_the_conversation(team: Make) -> None:
+async def test_the_best_agent_for_a_capability_gets_the_conversation(team: Make) -> None:
     made = team(
         clerk="handoffs: [{to: '*', capabilities: [refunds, tag:japanese]}]",
         novice="capabilities: [{name: Refunds, proficiency: 0.4, tags: [japanese]}]",
@@ -140,7 +140,7 @@ async def test_the_best_at_something_gets_the_conversation(team: Make) -> None:
     assert result.chain == ["user", "clerk", "expert"]
 
 
-async def test_who_is_not_available_is_not_the_best(team: Make) -> None:
+async def test_an_unavailable_agent_is_not_the_best(team: Make) -> None:
     made = team(
         clerk="handoffs: [{to: '*', capabilities: [refunds]}, {to: expert}]",
         novice="capabilities: [{name: refunds, proficiency: 0.4}]",
@@ -157,7 +157,7 @@ async def test_who_is_not_available_is_not_the_best(team: Make) -> None:
     assert refused.code == "AGENT_UNAVAILABLE"
 
 
-async def test_a_conversation_that_is_handed_to_people_waits_for_them(team: Make) -> None:
+async def test_a_conversation_handed_off_to_people_waits_for_them(team: Make) -> None:
     made = team(clerk="handoffs: [{to: 'person:support', description: when they insist}]")
     model = ScriptedModel([transfer("person:support", reason="they insist")])
     result = await run(made, model)
@@ -166,7 +166,7 @@ async def test_a_conversation_that_is_handed_to_people_waits_for_them(team: Make
     assert one(result).reason == "they insist"
 
 
-async def test_a_person_who_says_no_keeps_the_conversation_where_it_is(team: Make) -> None:
+async def test_a_rejected_handoff_leaves_the_conversation_where_it_is(team: Make) -> None:
     question = "{prompt_template: 'Let {tool_name} be made with {tool_args}?'}"
     made = team(clerk=f"handoffs: [{{to: boss, confirm: {question}}}]", boss="")
     person = Strict()
@@ -178,7 +178,7 @@ async def test_a_person_who_says_no_keeps_the_conversation_where_it_is(team: Mak
 
 
 @pytest.mark.parametrize("may_return", [True, False])
-async def test_a_conversation_comes_back_where_the_file_allows_it(
+async def test_a_conversation_returns_only_where_the_file_allows_it(
     team: Make, may_return: bool
 ) -> None:
     allow = "true" if may_return else "false"
@@ -193,7 +193,7 @@ async def test_a_conversation_comes_back_where_the_file_allows_it(
     assert result.chain == (expected if may_return else expected[:3])
 
 
-async def test_a_target_uses_only_the_tools_that_both_have(team: Make) -> None:
+async def test_a_restricted_target_uses_only_the_tools_both_have(team: Make) -> None:
     made = team(
         clerk="tools: [read_file]\nhandoffs: [{to: boss, restrict_tools: true}]",
         boss="tools: [read_file, write_file]",

@@ -33,7 +33,7 @@ def statuses(source: Path, root: Path, **options: bool) -> dict[str, str]:
     return {each.source.name: each.status for each in found}
 
 
-def test_what_a_file_says_is_kept(source: Path, tmp_path: Path) -> None:
+def test_imported_files_keep_their_content(source: Path, tmp_path: Path) -> None:
     root = tmp_path / "project"
     expected = {"README.md": "no_agent", "bad.md": "refused", "good.md": "written"}
     assert statuses(source, root, dry_run=True) == expected
@@ -51,7 +51,7 @@ def test_what_a_file_says_is_kept(source: Path, tmp_path: Path) -> None:
     assert made.guardrails.output_schema == {"type": "object"}
 
 
-def test_nothing_is_replaced_unless_that_is_said(source: Path, tmp_path: Path) -> None:
+def test_existing_files_are_replaced_only_on_request(source: Path, tmp_path: Path) -> None:
     root = tmp_path / "project"
     statuses(source, root)
     path = root / ".ekiden" / "agents" / "code-reviewer.md"
@@ -65,7 +65,7 @@ def test_nothing_is_replaced_unless_that_is_said(source: Path, tmp_path: Path) -
     assert not (tmp_path / "elsewhere.md").exists()
 
 
-def test_no_folder_is_written_through(source: Path, tmp_path: Path) -> None:
+def test_symlinked_folders_are_not_written_through(source: Path, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     os.symlink(tmp_path, tmp_path / "project" / ".ekiden")
     with pytest.raises(UserError, match="is a link"):

@@ -53,13 +53,13 @@ async def test_the_secret_is_neither_stored_nor_shown(keys: KeyStore, store: Mem
     assert made.key.digest not in repr(made)
 
 
-async def test_no_two_keys_are_alike(keys: KeyStore) -> None:
+async def test_all_keys_are_unique(keys: KeyStore) -> None:
     made = [await keys.create("x", scopes=["read"]) for _ in range(50)]
     assert len({each.text for each in made}) == 50
     assert len({each.key.id for each in made}) == 50
 
 
-async def test_a_key_is_found_as_it_was_made(keys: KeyStore) -> None:
+async def test_a_key_is_found_unchanged(keys: KeyStore) -> None:
     made = await keys.create("安娜", scopes=["run", "read"], tenant="acme", expires_s=60)
     found = await keys.find(made.key.id)
     assert found == made.key
@@ -77,7 +77,7 @@ async def test_a_key_expires_by_the_clock_of_the_store(keys: KeyStore, clock: Ma
     assert not made.key.is_live(await keys.now_us())
 
 
-async def test_a_revoked_key_stays_revoked_and_stays(keys: KeyStore, clock: ManualClock) -> None:
+async def test_a_revoked_key_stays_listed_and_revoked(keys: KeyStore, clock: ManualClock) -> None:
     made = await keys.create("x", scopes=["read"])
     first = await keys.revoke(made.key.id)
     clock.advance(5)
@@ -88,20 +88,20 @@ async def test_a_revoked_key_stays_revoked_and_stays(keys: KeyStore, clock: Manu
 
 
 @pytest.mark.parametrize("form", ["{id}", "ek_{id}", "{text}"])
-async def test_a_key_is_revoked_by_its_id_or_as_a_whole(keys: KeyStore, form: str) -> None:
+async def test_a_key_is_revoked_by_its_id_or_its_text(keys: KeyStore, form: str) -> None:
     made = await keys.create("x", scopes=["read"])
     revoked = await keys.revoke(form.format(id=made.key.id, text=made.text))
     assert revoked.id == made.key.id
 
 
 @pytest.mark.parametrize("text", ["", "nonesuch", "../../x", "EK_ABCDEFGH", "ek_" + "x" * 500, "é"])
-async def test_what_is_no_id_is_not_repeated(keys: KeyStore, text: str) -> None:
+async def test_an_invalid_key_id_is_not_shown(keys: KeyStore, text: str) -> None:
     with pytest.raises(KeyNotFound) as caught:
         await keys.revoke(text)
     assert not text or text not in str(caught.value)
 
 
-async def test_revoking_at_the_same_time_ends_once(keys: KeyStore) -> None:
+async def test_concurrent_revocations_have_one_time(keys: KeyStore) -> None:
     made = await keys.create("x", scopes=["read"])
     results = await asyncio.gather(*(keys.revoke(made.key.id) for _ in range(10)))
     assert len({each.revoked_at_us for each in results}) == 1
@@ -117,7 +117,7 @@ async def test_keys_are_listed_by_age_and_by_tenant(keys: KeyStore, clock: Manua
     assert [key.name for key in await keys.list(tenant="t1")] == ["k1", "k3"]
 
 
-async def test_the_last_use_is_told_beside_the_key(keys: KeyStore, clock: ManualClock) -> None:
+async def test_the_last_use_is_stored_beside_the_key(keys: KeyStore, clock: ManualClock) -> None:
     made = await keys.create("x", scopes=["read"])
     assert await keys.used_at_us(made.key.id) is None
     clock.advance(90)
@@ -127,27 +127,27 @@ async def test_the_last_use_is_told_beside_the_key(keys: KeyStore, clock: Manual
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\nb", "a\x00b", "\ud800"])
-async def test_a_name_that_cannot_be_is_refused(keys: KeyStore, name: str) -> None:
+async def test_an_invalid_name_is_refused(keys: KeyStore, name: str) -> None:
     with pytest.raises(UserError):
         await keys.create(name, scopes=["read"])
     assert not await keys.exist()
 
 
 @pytest.mark.parametrize("scopes", [[], ["root"], ["read", "READ"], [""]])
-async def test_scopes_that_are_none_are_refused(keys: KeyStore, scopes: list[str]) -> None:
+async def test_invalid_scopes_are_refused(keys: KeyStore, scopes: list[str]) -> None:
     with pytest.raises(UserError, match="scope"):
         await keys.create("x", scopes=scopes)
     assert not await keys.exist()
 
 
 @pytest.mark.parametrize("tenant", ["", "A", "../x", "a b", "x" * 33, "_a", "a-b"])
-async def test_a_tenant_that_cannot_be_is_refused(keys: KeyStore, tenant: str) -> None:
+async def test_an_invalid_tenant_is_refused(keys: KeyStore, tenant: str) -> None:
     with pytest.raises(UserError, match="tenant"):
         await keys.create("x", scopes=["read"], tenant=tenant)
 
 
 @pytest.mark.parametrize("expires_s", [0, -1])
-async def test_a_key_that_is_good_for_no_time_is_refused(keys: KeyStore, expires_s: float) -> None:
+async def test_an_invalid_expiry_is_refused(keys: KeyStore, expires_s: float) -> None:
     with pytest.raises(UserError):
         await keys.create("x", scopes=["read"], expires_s=expires_s)
 
@@ -158,11 +158,11 @@ async def test_a_key_that_is_good_for_no_time_is_refused(keys: KeyStore, expires
      "ek_ABCDEFGH_" + "a" * 40, "ek_abcdefgh_" + "a" * 81, " ek_abcdefgh_" + "a" * 40,
      "ek_abcdefgh_" + "a" * 40 + "\n", "ek_abcdefgh_" + "é" * 40],
 )  # fmt: skip
-def test_what_cannot_be_a_key_is_not_looked_up(text: str) -> None:
+def test_a_malformed_key_is_not_looked_up(text: str) -> None:
     assert parse_key(text) is None
 
 
-async def test_a_key_in_a_text_is_covered_like_other_secrets(keys: KeyStore) -> None:
+async def test_a_key_in_a_text_is_masked(keys: KeyStore) -> None:
     made = await keys.create("x", scopes=["read"])
     text = f"use {made.text} for it"
     assert [text[start:end] for start, end in find_keys(text)] == [made.text]

@@ -40,7 +40,7 @@ async def ended(service: Service, tenant: str, session: str) -> Run:
     return await desk.runs.wait(started.run_id, timeout_s=60)
 
 
-async def test_a_tenant_has_its_limit_over_all_its_runs(tmp_path: Path) -> None:
+async def test_a_tenant_has_a_budget_over_all_its_runs(tmp_path: Path) -> None:
     limits = {"tenants": {"acme": {"tokens": 30}, "*": {"tokens": 50}}}
     project = project_in(tmp_path, limits)
     project.team = Team(Agent("clerk", model=ScriptedModel(respond=answer)))
@@ -53,7 +53,7 @@ async def test_a_tenant_has_its_limit_over_all_its_runs(tmp_path: Path) -> None:
         assert [run.status for run in others] == ["done", "done", "done", "out_of_budget"]
 
 
-async def test_settings_and_agent_files_have_limits_for_runs_and_agents(tmp_path: Path) -> None:
+async def test_settings_and_agent_files_set_budgets_for_runs_and_agents(tmp_path: Path) -> None:
     project = project_in(tmp_path / "a", {"tokens": 10, "turns": 3, "model_seconds": 7})
     assert project.agents["clerk"].budget == Budget(tokens=500, seconds=9)
     project.team = Team(Agent("clerk", model=ScriptedModel(respond=answer)))
@@ -80,7 +80,7 @@ async def test_settings_and_agent_files_have_limits_for_runs_and_agents(tmp_path
         {"tenants": []},
     ],
 )
-def test_what_is_no_limit_is_refused(tmp_path: Path, limits: dict[str, Any]) -> None:
+def test_an_invalid_budget_is_refused(tmp_path: Path, limits: dict[str, Any]) -> None:
     (tmp_path / ".ekiden").mkdir()
     (tmp_path / ".ekiden" / "settings.json").write_text(json.dumps({"limits": limits}))
     with pytest.raises(SettingsInvalid):

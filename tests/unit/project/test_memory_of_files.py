@@ -53,7 +53,7 @@ def load(tmp_path: Path) -> Load:
         ),
     ],
 )
-def test_a_file_says_what_its_agent_remembers(
+def test_an_agent_file_configures_memory(
     load: Load, front: str, memory: MemorySettings | None
 ) -> None:
     project = load(front, '{"memory": {"top_k": 7, "similarity_threshold": 0.2}}')
@@ -71,7 +71,7 @@ def test_a_file_says_what_its_agent_remembers(
         ("memory: {enabled: true, type: graph}", None),
     ],
 )
-def test_what_a_memory_cannot_be_is_told_with_its_place(
+def test_an_invalid_memory_entry_is_reported_with_its_place(
     load: Load, front: str, code: str | None
 ) -> None:
     with pytest.raises(AgentFilesInvalid) as caught:
@@ -81,7 +81,7 @@ def test_what_a_memory_cannot_be_is_told_with_its_place(
     assert problem.line > 1
 
 
-def test_a_tool_of_the_same_name_is_told(load: Load, tmp_path: Path) -> None:
+def test_a_tool_named_like_a_memory_tool_is_refused(load: Load, tmp_path: Path) -> None:
     (tmp_path / "own_tools.py").write_text(
         "from ekiden import function_tool\n\n\n@function_tool\n"
         "def recall(query: str) -> str:\n    return query\n"
@@ -90,7 +90,7 @@ def test_a_tool_of_the_same_name_is_told(load: Load, tmp_path: Path) -> None:
         load("memory: {enabled: true}\ntools: {allow: ['own_tools:recall']}")
 
 
-async def test_an_agent_of_a_file_remembers_in_the_app_of_the_settings(load: Load) -> None:
+async def test_a_file_agent_stores_memory_in_the_app_of_the_settings(load: Load) -> None:
     project = load("memory: {enabled: true}", '{"app": "shop"}')
     model = ScriptedModel([call("remember", content="likes blue", key="colour"), say("done")])
     async with MemoryStore() as store:
@@ -102,7 +102,7 @@ async def test_an_agent_of_a_file_remembers_in_the_app_of_the_settings(load: Loa
     assert (kept.key, kept.agent) == ("colour", "keeper")
 
 
-def test_the_embedder_is_that_of_the_settings_and_made_when_it_is_needed(load: Load) -> None:
+def test_the_embedder_of_the_settings_is_created_on_first_use(load: Load) -> None:
     project = load("", '{"memory": {"embedding_model": "hashing", "dimension": 32}}')
     given = config_of(project.settings).embedder
     assert callable(given)
@@ -110,6 +110,6 @@ def test_the_embedder_is_that_of_the_settings_and_made_when_it_is_needed(load: L
     assert given() is given()
 
 
-def test_an_embedder_that_there_is_not_is_an_error_when_the_project_is_loaded(load: Load) -> None:
+def test_an_unknown_embedder_is_an_error_at_load(load: Load) -> None:
     with pytest.raises(SettingsInvalid, match="no embedder is called"):
         load("", '{"memory": {"embedding_model": "nothing"}}')

@@ -42,7 +42,7 @@ async def suspended(store: MemoryStore, config: RunConfig | None = None) -> Sess
     return session
 
 
-async def test_questions_are_found_through_the_agents_that_were_asked() -> None:
+async def test_questions_are_found_through_the_asked_agents() -> None:
     store = MemoryStore()
     await suspended(store)
     first, second = await questions_to_people(store, "s")
@@ -51,7 +51,7 @@ async def test_questions_are_found_through_the_agents_that_were_asked() -> None:
     assert [item.id for item in await questions_to_people(store, "s")] == [second.id]
 
 
-async def test_a_session_that_waits_for_nobody_has_no_questions() -> None:
+async def test_a_session_that_waits_for_nothing_has_no_questions() -> None:
     store = MemoryStore()
 
     async def greet(ctx: CodeContext[Any]) -> str:
@@ -62,7 +62,7 @@ async def test_a_session_that_waits_for_nobody_has_no_questions() -> None:
     assert await questions_to_people(store, "nobody") == []
 
 
-async def test_what_was_decided_by_the_clock_is_no_question_any_more() -> None:
+async def test_an_expired_question_is_no_longer_listed() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await suspended(store, RunConfig(clock=clock))
@@ -70,7 +70,7 @@ async def test_what_was_decided_by_the_clock_is_no_question_any_more() -> None:
     assert [item.subject for item in await questions_to_people(store, "s")] == ["a discount?"]
 
 
-async def test_a_run_that_somebody_else_ended_has_a_result() -> None:
+async def test_a_run_continued_by_another_process_has_a_result() -> None:
     store = MemoryStore()
     session = await suspended(store)
     for item in await questions_to_people(store, "s"):

@@ -49,7 +49,7 @@ def desk(model: Any = None, **settings: Any) -> Agent[Any]:
     )
 
 
-async def test_the_supervisors_own_model_is_asked_and_that_is_told(tmp_path: Path) -> None:
+async def test_the_model_of_the_supervisor_makes_the_plan_and_is_named(tmp_path: Path) -> None:
     told: list[str] = []
     with ScriptedModel(PLAN) as model:
         project = project_of(tmp_path, desk(model))
@@ -60,20 +60,20 @@ async def test_the_supervisors_own_model_is_asked_and_that_is_told(tmp_path: Pat
     assert next(plan_lines(planned)) == "by the model ScriptedModel → 1 task, supervisor desk"
 
 
-async def test_the_model_of_the_demo_is_none(tmp_path: Path) -> None:
+async def test_the_demo_model_makes_no_plan(tmp_path: Path) -> None:
     project = project_of(tmp_path, desk("demo:offline"))
     assert (await plan_request(project, "hi")).method == "rules"
     assert (await plan_request(project, "hi", model="demo:offline")).method == "rules"
 
 
-async def test_code_of_the_supervisor_comes_before_a_model(tmp_path: Path) -> None:
+async def test_a_decomposer_of_the_supervisor_is_preferred_to_a_model(tmp_path: Path) -> None:
     with ScriptedModel([]) as model:
         planned = await plan_request(project_of(tmp_path, desk(model, decomposer=Own())), "hi")
     assert (planned.method, planned.model, planned.tasks[0].agent) == ("own", None, "a")
     assert next(plan_lines(planned)).startswith("by the supervisor's own decomposer → 1 task")
 
 
-async def test_without_a_supervisor_all_agents_that_get_requests_are_members(
+async def test_without_a_supervisor_all_agents_except_system_agents_are_members(
     tmp_path: Path,
 ) -> None:
     agents = [Agent("a"), Agent("z"), Agent("hidden", scope="system"), Agent("p", person="support")]
@@ -86,7 +86,7 @@ async def test_without_a_supervisor_all_agents_that_get_requests_are_members(
         await plan_request(nobody, "something")
 
 
-async def test_a_model_that_says_nothing_or_takes_for_ever_is_an_error(
+async def test_a_silent_or_slow_model_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Mute:
@@ -109,7 +109,7 @@ async def test_a_model_that_says_nothing_or_takes_for_ever_is_an_error(
         await plan_request(replace(project, team=Team(desk(model), name="t")), "hi")
 
 
-def test_the_tree_shows_each_task_below_the_last_one_it_waits_for() -> None:
+def test_the_tree_shows_each_task_below_its_last_dependency() -> None:
     def task(
         task_id: str, *needs: str, parameters: Mapping[str, Any] | None = None
     ) -> api.PlannedTask:

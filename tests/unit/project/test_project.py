@@ -67,7 +67,7 @@ def settings(folder: Path, text: str) -> None:
     (folder / ".ekiden" / "settings.json").write_text(text, encoding="utf-8")
 
 
-async def test_files_become_a_team_that_begins_with_its_router(folder: Path) -> None:
+async def test_agent_files_become_a_team_with_a_router(folder: Path) -> None:
     project = load_project(folder)
     assert sorted(project.agents) == ["debugger", "writer"]
     assert project.team.entry.name == "router-agent"
@@ -78,7 +78,7 @@ async def test_files_become_a_team_that_begins_with_its_router(folder: Path) -> 
     assert result.chain == ["user", "debugger"]
 
 
-async def test_an_agent_may_hand_to_those_it_names_and_give_up(folder: Path) -> None:
+async def test_an_agent_may_hand_off_to_named_agents_and_back_to_the_router(folder: Path) -> None:
     project = load_project(folder)
     debugger = project.agents["debugger"]
     with ScriptedModel([transfer("writer", reason="words"), say("Dear …")]) as model:
@@ -94,7 +94,7 @@ async def test_an_agent_may_hand_to_those_it_names_and_give_up(folder: Path) -> 
     assert [tool.name for tool in debugger.tools] == ["read_file"]
 
 
-async def test_a_built_in_tool_is_refused_where_nobody_can_be_asked(folder: Path) -> None:
+async def test_a_built_in_tool_is_refused_without_an_approver(folder: Path) -> None:
     project = load_project(folder)
     (folder / "secret.txt").write_text("abc")
     script = [call("read_file", path="secret.txt"), say("I may not")]
@@ -104,7 +104,7 @@ async def test_a_built_in_tool_is_refused_where_nobody_can_be_asked(folder: Path
     assert "abc" not in model.calls[1].input[-1]["output"]
 
 
-def test_the_settings_model_is_for_agents_that_name_none(folder: Path) -> None:
+def test_the_model_of_the_settings_is_the_default_of_agents(folder: Path) -> None:
     write(folder, "writer", WRITER.replace("name: writer", "name: writer\nmodel: openai:other"))
     settings(folder, '{"model": "openai:team"}')
     agents = load_project(folder).agents
@@ -113,7 +113,7 @@ def test_the_settings_model_is_for_agents_that_name_none(folder: Path) -> None:
     assert load_project(folder, overrides={"model": "a:b"}).agents["debugger"].model == "a:b"
 
 
-def test_all_faults_of_all_files_are_told_at_once(folder: Path) -> None:
+def test_all_faults_of_all_files_are_reported_at_once(folder: Path) -> None:
     write(folder, "bad", "---\nname: bad\ntriger: {}\ntools: {allow: [red_file]}\n---\nx")
     write(folder, "worse", "---\nname: worse\nhandoffs: [{to: writter}]\n---\nx")
     with pytest.raises(AgentFilesInvalid) as caught:
@@ -124,13 +124,13 @@ def test_all_faults_of_all_files_are_told_at_once(folder: Path) -> None:
     assert "did you mean 'writer'" in text
 
 
-def test_an_unknown_tool_is_named_with_its_line(folder: Path) -> None:
+def test_an_unknown_tool_is_reported_with_its_line(folder: Path) -> None:
     write(folder, "bad", "---\nname: bad\ndescription: x\ntools:\n  allow: [red_file]\n---\nx")
     with pytest.raises(AgentFilesInvalid, match=r"bad\.md:5:.*did you mean 'read_file'"):
         load_project(folder)
 
 
-def test_a_tool_to_be_confirmed_must_be_allowed(folder: Path) -> None:
+def test_a_tool_with_confirmation_must_be_allowed(folder: Path) -> None:
     front = "name: bad\ndescription: x\ntools:\n  allow: [read_file]\n  confirmation:\n"
     front += "    require_confirmation: [read_fil]\n"
     write(folder, "bad", f"---\n{front}---\nx")
@@ -138,47 +138,47 @@ def test_a_tool_to_be_confirmed_must_be_allowed(folder: Path) -> None:
         load_project(folder)
 
 
-def test_an_unknown_filter_is_a_fault_of_its_line(folder: Path) -> None:
+def test_an_unknown_filter_is_reported_with_its_line(folder: Path) -> None:
     write(folder, "debugger", DEBUGGER.replace("keep_last(2)", "keep_lst(2)"))
     with pytest.raises(AgentFilesInvalid, match=r"debugger\.md:8:.*did you mean 'keep_last'"):
         load_project(folder)
 
 
-def test_who_goes_on_gets_the_good_files_and_the_faults(folder: Path) -> None:
+def test_keep_going_loads_the_valid_files_and_reports_faults(folder: Path) -> None:
     write(folder, "bad", "---\nname: [\n---\nx")
     project = load_project(folder, keep_going=True)
     assert sorted(project.agents) == ["debugger", "writer"]
     assert {problem.path.name for problem in project.problems} == {"bad.md"}
 
 
-def test_only_bad_files_are_an_error_also_for_who_goes_on(tmp_path: Path) -> None:
+def test_only_invalid_files_are_an_error_even_with_keep_going(tmp_path: Path) -> None:
     (tmp_path / ".ekiden" / "agents").mkdir(parents=True)
     write(tmp_path, "bad", "---\nname: [\n---\nx")
     with pytest.raises(AgentFilesInvalid, match="bad.md"):
         load_project(tmp_path, keep_going=True)
 
 
-def test_without_routing_the_default_agent_begins(folder: Path) -> None:
+def test_without_routing_the_default_agent_starts(folder: Path) -> None:
     settings(folder, '{"agents": {"routing": {"enabled": false, "default_agent": "writer"}}}')
     project = load_project(folder)
     assert project.team.entry.name == "writer"
     assert [edge.agent_name for edge in project.agents["writer"].handoffs] == []
 
 
-def test_a_default_agent_that_is_not_there_is_refused(folder: Path) -> None:
+def test_an_unknown_default_agent_is_refused(folder: Path) -> None:
     settings(folder, '{"agents": {"routing": {"enabled": false, "default_agent": "writter"}}}')
     with pytest.raises(UserError, match="did you mean 'writer'"):
         load_project(folder)
 
 
-def test_a_folder_without_agents_has_the_demo_team(tmp_path: Path) -> None:
+def test_a_folder_without_agents_loads_the_demo_team(tmp_path: Path) -> None:
     project = load_project(tmp_path)
     assert project.is_demo
     assert project.team.entry.name == "triage"
     assert "router-agent" in project.team
 
 
-def test_a_team_in_code_wins_over_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_team_in_code_overrides_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "desk_of_code.py").write_text(
         "from ekiden import Agent, Team\nteam = Team(Agent('coded'), name='desk')\n"
     )
@@ -208,7 +208,7 @@ async def test_a_team_in_code_keeps_its_own_router(
 SYSTEM = "---\nname: archivist\nscope: system\n---\nYou keep files.\n"
 
 
-def test_a_system_agent_never_begins(folder: Path) -> None:
+def test_a_system_agent_never_starts(folder: Path) -> None:
     write(folder, "archivist", SYSTEM)
     settings(folder, '{"agents": {"routing": {"enabled": false}}}')
     assert load_project(folder).team.entry.name == "router-agent"
@@ -217,7 +217,7 @@ def test_a_system_agent_never_begins(folder: Path) -> None:
         load_project(folder)
 
 
-async def test_without_routing_a_request_goes_to_the_default_agent_or_to_nobody(
+async def test_without_routing_only_a_default_agent_gets_requests(
     folder: Path,
 ) -> None:
     settings(folder, '{"agents": {"routing": {"enabled": false}}}')
@@ -232,7 +232,7 @@ async def test_without_routing_a_request_goes_to_the_default_agent_or_to_nobody(
     assert "name an agent" in asked.reason
 
 
-async def test_a_file_of_the_router_sets_its_prompt_and_model(folder: Path) -> None:
+async def test_the_router_file_sets_its_prompt_and_model(folder: Path) -> None:
     write(folder, "router-agent", "---\nname: router-agent\nmodel: demo:offline\n---\nBe quick.")
     project = load_project(folder)
     assert sorted(project.agents) == ["debugger", "writer"]
@@ -258,7 +258,7 @@ def test_an_inert_project_imports_nothing(folder: Path) -> None:
         load_project(folder)
 
 
-def test_how_people_are_asked_holds_for_every_tool_that_asks(folder: Path) -> None:
+def test_confirmation_settings_apply_to_every_tool_with_confirmation(folder: Path) -> None:
     front = "tools: {allow: [read_file, shell, zz_asking:own, zz_asking:free], confirmation: "
     front += '{prompt_template: "May {tool_name}?", timeout: 5}}'
     write(folder, "writer", WRITER.replace("name: writer", f"name: writer\n{front}"))
@@ -273,7 +273,7 @@ def test_how_people_are_asked_holds_for_every_tool_that_asks(folder: Path) -> No
     assert tools == {"read_file": said, "shell": said, "own": said, "free": None}
 
 
-def test_what_a_file_does_not_say_of_asking_stays_as_the_tool_has_it(folder: Path) -> None:
+def test_unset_confirmation_fields_keep_those_of_the_tool(folder: Path) -> None:
     front = "tools: {allow: ['zz_polite:own'], confirmation: {timeout: 5}}"
     write(folder, "writer", WRITER.replace("name: writer", f"name: writer\n{front}"))
     (folder / "zz_polite.py").write_text(
@@ -285,7 +285,7 @@ def test_what_a_file_does_not_say_of_asking_stays_as_the_tool_has_it(folder: Pat
     assert tool.confirmation == Confirmation(prompt_template="Own?", timeout_s=5)
 
 
-def test_a_file_with_a_fault_is_checked_to_its_end(folder: Path) -> None:
+def test_a_file_with_a_fault_is_checked_completely(folder: Path) -> None:
     front = (
         "name: bad\ntriger: {}\n"
         "tools: {allow: [red_file], require_confirmation: [shel]}\n"
@@ -316,7 +316,7 @@ async def test_a_project_without_servers_opens_and_closes(folder: Path) -> None:
         assert project.notes == []
 
 
-def test_the_settings_of_local_models_hold_for_this_process(folder: Path) -> None:
+def test_the_settings_of_local_models_apply_to_the_process(folder: Path) -> None:
     from ekiden.models.local import set_default_local_model, set_default_local_settings
     from ekiden.models.local.settings import default_local_settings
 
@@ -342,7 +342,7 @@ FOREIGN = {
 }
 
 
-def test_the_fault_of_another_tools_file_stops_nobody_else(tmp_path: Path) -> None:
+def test_an_invalid_foreign_file_does_not_stop_the_others(tmp_path: Path) -> None:
     for name, text in FOREIGN.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -353,7 +353,7 @@ def test_the_fault_of_another_tools_file_stops_nobody_else(tmp_path: Path) -> No
     assert (errors["bad.md"].code, errors["bad.md"].line) == ("agent.unsafe_key", 3)
 
 
-def test_only_refused_files_are_no_demo(tmp_path: Path) -> None:
+def test_only_refused_files_do_not_load_the_demo_team(tmp_path: Path) -> None:
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "bad.md").write_text(FOREIGN[".claude/agents/bad.md"])
     with pytest.raises(AgentFilesInvalid):
@@ -361,7 +361,7 @@ def test_only_refused_files_are_no_demo(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_a_model_without_a_key_is_the_teams(
+def test_a_model_without_a_key_is_replaced_by_the_model_of_the_team(
     key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
@@ -376,7 +376,7 @@ def test_a_model_without_a_key_is_the_teams(
     assert [each.code for each in project.problems] == ["agent.model_of_the_team"][: key is None]
 
 
-def test_a_file_sets_how_its_model_answers(folder: Path) -> None:
+def test_a_file_sets_model_settings(folder: Path) -> None:
     write(
         folder,
         "writer",
@@ -391,7 +391,7 @@ def test_a_file_sets_how_its_model_answers(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [".claude", ".ekiden"])
-async def test_a_shell_for_some_commands_runs_no_other(folder: str, tmp_path: Path) -> None:
+async def test_a_shell_limited_to_some_commands_runs_no_other(folder: str, tmp_path: Path) -> None:
     agents = tmp_path / folder / "agents"
     agents.mkdir(parents=True)
     allowed = ["echo one:*", "echo two"]

@@ -29,7 +29,7 @@ def codes(root: Path) -> list[str]:
         return [each.code for each in exc.problems if isinstance(each, AgentFileProblem)]
 
 
-async def test_a_file_with_a_card_is_an_agent_elsewhere(tmp_path: Path) -> None:
+async def test_a_file_with_a_card_is_a_remote_agent(tmp_path: Path) -> None:
     partner = Partner()
     async with partner_served(partner) as (url, _):
         root = written(tmp_path, f"a2a: {url}\ndescription: Prints.")
@@ -42,7 +42,7 @@ async def test_a_file_with_a_card_is_an_agent_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", [None, "X-Key"])
-async def test_its_token_comes_from_the_environment(
+async def test_the_token_of_a_remote_agent_is_read_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str | None
 ) -> None:
     monkeypatch.setenv("PARTNER_TOKEN", "s3cret")
@@ -73,11 +73,13 @@ async def test_its_token_comes_from_the_environment(
         ("a2a: https://x.example\nsupervisor: true", "agent.not_with_a2a"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(tmp_path: Path, front: str, code: str) -> None:
+def test_an_invalid_remote_entry_is_reported_with_its_place(
+    tmp_path: Path, front: str, code: str
+) -> None:
     assert code in codes(written(tmp_path, front))
 
 
-def test_instructions_that_nobody_reads_are_a_warning(tmp_path: Path) -> None:
+def test_unused_instructions_of_a_remote_agent_are_a_warning(tmp_path: Path) -> None:
     assert codes(written(tmp_path, "a2a: https://x.example", "You are kind.")) == [
         "agent.unused_instructions"
     ]

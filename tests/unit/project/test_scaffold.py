@@ -24,7 +24,7 @@ def test_a_template_writes_agents_settings_and_gitignore(tmp_path: Path, templat
     assert '"model": "demo:offline"' in (folder / "settings.json").read_text()
 
 
-def test_files_that_are_there_are_kept_as_they_are(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     agents = tmp_path / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "billing.md").write_text("mine")
@@ -44,12 +44,12 @@ def test_a_second_call_changes_nothing(tmp_path: Path) -> None:
     assert before == {path: path.read_bytes() for path in first.written}
 
 
-def test_the_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+def test_the_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     scaffold(tmp_path / "a" / "チーム", "research")
     assert (tmp_path / "a" / "チーム" / ".ekiden" / "settings.json").is_file()
 
 
-def test_an_unknown_template_is_named_with_the_one_that_was_meant(tmp_path: Path) -> None:
+def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'support'"):
         scaffold(tmp_path, "suport")
     assert list(tmp_path.iterdir()) == []
@@ -61,7 +61,9 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         scaffold(tmp_path)
 
 
-def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -71,7 +73,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_file_that_appears_meanwhile_is_kept(
+def test_a_file_created_concurrently_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tmp_path / ".ekiden" / "settings.json"
@@ -87,7 +89,9 @@ def test_a_file_that_appears_meanwhile_is_kept(
     assert settings.read_text() == "theirs"
 
 
-def test_a_disk_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_hard_links_is_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unable(source: Path, target: Path) -> None:
         if target.name == "orders.md":
             target.write_text("theirs")

@@ -41,7 +41,7 @@ def order(text: str = "hello", **more: object) -> RunOrder:
     return RunOrder(input=text, **more)
 
 
-async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: TenantService) -> None:
+async def test_a_background_run_finishes_and_its_result_is_read(desk: TenantService) -> None:
     started = await desk.runs.start(order(session_id="a", title="A title", user_id="kim"))
     assert (started.run_id, started.after) == ("a:1", 0)
     record = await desk.runs.wait("a:1", timeout_s=60)
@@ -50,7 +50,7 @@ async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: TenantS
     assert (row.user_id, row.meta["title"]) == ("kim", "A title")
 
 
-async def test_a_run_that_ended_here_is_told_as_it_is_stored(desk: TenantService) -> None:
+async def test_the_result_of_a_run_equals_its_stored_record(desk: TenantService) -> None:
     for number, text in enumerate(("hello", "hand it to the desk", "hello again"), 1):
         started, watching = await desk.runs.start_watched(order(text, session_id="a"))
         shown = [each async for each in watching if isinstance(each, Event)]
@@ -63,7 +63,7 @@ async def test_a_run_that_ended_here_is_told_as_it_is_stored(desk: TenantService
         assert waited == await desk.runs.read(again.run_id)
 
 
-async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
+async def test_cancelling_the_caller_does_not_stop_its_run(
     desk: TenantService, tmp_path: Path
 ) -> None:
     (tmp_path / "go").touch()
@@ -87,7 +87,7 @@ async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
         (order(session_id="x" * 200), UserError),
     ],
 )
-async def test_what_cannot_be_run_is_refused_before_anything_is_stored(
+async def test_an_invalid_run_is_refused_before_anything_is_stored(
     desk: TenantService, wrong: RunOrder, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -97,7 +97,7 @@ async def test_what_cannot_be_run_is_refused_before_anything_is_stored(
     assert desk.runs.active == 0
 
 
-async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
+async def test_a_conflicting_idempotency_document_prevents_the_message(
     desk: TenantService,
 ) -> None:
     def along(number: int) -> DocumentWrite:
@@ -115,7 +115,7 @@ async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
     assert (await desk.store.get("a")).seq == before
 
 
-async def test_a_session_that_is_run_is_busy(desk: TenantService, tmp_path: Path) -> None:
+async def test_a_running_session_is_busy(desk: TenantService, tmp_path: Path) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
     with pytest.raises(SessionBusy):
         await desk.runs.start(order(session_id="a"))
@@ -123,7 +123,7 @@ async def test_a_session_that_is_run_is_busy(desk: TenantService, tmp_path: Path
     assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
-async def test_waiting_ends_with_the_time_as_the_run_stands(
+async def test_a_wait_that_times_out_returns_the_running_record(
     desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
@@ -132,7 +132,9 @@ async def test_waiting_ends_with_the_time_as_the_run_stands(
     assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
-async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Service) -> None:
+async def test_a_start_with_too_many_queued_runs_is_refused_with_retry_after(
+    service: Service,
+) -> None:
     lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
@@ -147,7 +149,7 @@ async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Serv
         await lazy.close()
 
 
-async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
+async def test_a_stopping_service_refuses_new_runs_and_loses_none(
     service: Service, tmp_path: Path
 ) -> None:
     desk = await service.tenant_service()
@@ -165,7 +167,7 @@ async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
         assert (await again.runs.wait("a:1", timeout_s=60)).output == "you said: hello hold:go"
 
 
-async def test_a_failed_run_says_why(desk: TenantService) -> None:
+async def test_a_failed_run_has_the_reason(desk: TenantService) -> None:
     class Broken:
         async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             raise RuntimeError("no luck")
@@ -179,7 +181,7 @@ async def test_a_failed_run_says_why(desk: TenantService) -> None:
     assert record.error == RunError(code="run.failed", message="RuntimeError: no luck")
 
 
-async def test_resuming_what_is_over_or_unknown_is_refused(desk: TenantService) -> None:
+async def test_resuming_a_finished_or_unknown_session_is_refused(desk: TenantService) -> None:
     await desk.runs.start(order(session_id="a"))
     await desk.runs.wait("a:1", timeout_s=60)
     with pytest.raises(UserError):
@@ -189,7 +191,7 @@ async def test_resuming_what_is_over_or_unknown_is_refused(desk: TenantService) 
 
 
 @each_case("wrong", ["", "a", ":1", "a:", "a:x", "a:-1", "a:１", "a:" + "9" * 30])
-def test_what_is_no_id_of_a_run_is_not_found(wrong: str) -> None:
+def test_an_invalid_run_id_is_not_found(wrong: str) -> None:
     with pytest.raises(RunNotFound):
         parse_run_id(wrong)
 
@@ -210,7 +212,7 @@ async def test_tenants_have_stores_of_their_own(service: Service, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a" * 33, "_a", "a-b", "ü"])
-def test_a_tenant_has_a_plain_name(name: str, tmp_path: Path) -> None:
+def test_an_invalid_tenant_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError):
         tenant_store(str(tmp_path / "s.db"), name)
 
@@ -221,7 +223,7 @@ def test_a_tenant_in_postgresql_has_a_schema() -> None:
     assert "schema=ekiden__acme" in tenant_store("postgresql://me@127.0.0.1:1/db", "acme").url
 
 
-async def test_who_watches_desks_sees_those_that_are_there_and_those_that_come(
+async def test_each_tenant_reports_existing_and_new_tenants(
     service: Service,
 ) -> None:
     seen: list[str] = []
@@ -231,7 +233,7 @@ async def test_who_watches_desks_sees_those_that_are_there_and_those_that_come(
     assert seen == ["default", "acme"]
 
 
-async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any_more(
+async def test_a_run_that_waits_for_people_is_stopped_and_its_questions_cancelled(
     desk: TenantService,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
@@ -249,7 +251,7 @@ async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any
     assert (await desk.runs.read("a:1")).status in ("stopped", "waiting")
 
 
-async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path: Path) -> None:
+async def test_a_queued_run_is_stopped(service: Service, tmp_path: Path) -> None:
     lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
@@ -260,7 +262,7 @@ async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path
         await lazy.close()
 
 
-async def test_resuming_what_is_being_run_leaves_it_alone(
+async def test_resuming_a_running_session_changes_nothing(
     desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
@@ -271,9 +273,7 @@ async def test_resuming_what_is_being_run_leaves_it_alone(
     assert (record.status, record.output) == ("done", "you said: hello hold:go")
 
 
-async def test_a_message_does_not_break_off_what_is_in_line(
-    service: Service, tmp_path: Path
-) -> None:
+async def test_a_message_does_not_interrupt_a_queued_run(service: Service, tmp_path: Path) -> None:
     lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
@@ -285,7 +285,7 @@ async def test_a_message_does_not_break_off_what_is_in_line(
         await lazy.close()
 
 
-async def test_a_line_that_became_shorter_takes_more(desk: TenantService, tmp_path: Path) -> None:
+async def test_a_shorter_queue_accepts_new_runs(desk: TenantService, tmp_path: Path) -> None:
     none = RunStarter(desk.store, desk.team, desk.tails, desk.config, most=0, most_queued=3)
     for name in "abc":
         await none.start(order(session_id=name))
@@ -294,7 +294,9 @@ async def test_a_line_that_became_shorter_takes_more(desk: TenantService, tmp_pa
     assert (await none.start(order(session_id="d"))).run_id == "d:1"
 
 
-async def test_deltas_of_the_run_before_are_not_shown(desk: TenantService, tmp_path: Path) -> None:
+async def test_deltas_of_the_previous_run_are_not_shown(
+    desk: TenantService, tmp_path: Path
+) -> None:
     await desk.runs.start(order("first hold:go", session_id="a"))
     second = asyncio.create_task(
         desk.runs.start_watched(order("second", session_id="a", on_busy="wait"))
@@ -308,7 +310,7 @@ async def test_deltas_of_the_run_before_are_not_shown(desk: TenantService, tmp_p
     assert "".join(texts) == "you said: second"
 
 
-async def test_a_run_is_waited_for_and_not_what_came_after_it(
+async def test_wait_returns_the_given_run_not_a_later_one(
     desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("one", session_id="a"))
@@ -319,7 +321,7 @@ async def test_a_run_is_waited_for_and_not_what_came_after_it(
     assert (await desk.runs.wait("a:2", timeout_s=60)).status == "done"
 
 
-async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
+async def test_stopping_a_run_keeps_queued_messages_of_the_session(
     desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("one hold:never", session_id="a"))
@@ -329,7 +331,7 @@ async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
     assert (await desk.runs.wait("a:2", timeout_s=60)).output == "you said: two"
 
 
-async def test_a_run_that_the_worker_took_up_is_stopped(
+async def test_a_run_continued_by_the_worker_is_stopped(
     desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("please refund it hold:go", session_id="a"))
@@ -342,7 +344,7 @@ async def test_a_run_that_the_worker_took_up_is_stopped(
     assert (await desk.runs.cancel("a:1")).status == "stopped"
 
 
-async def test_who_waits_is_told_at_once_when_the_server_stops(
+async def test_a_wait_returns_immediately_when_the_server_stops(
     service: Service, tmp_path: Path
 ) -> None:
     desk = await service.tenant_service()
@@ -354,7 +356,7 @@ async def test_who_waits_is_told_at_once_when_the_server_stops(
     (tmp_path / "go").touch()
 
 
-async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream_ends(
+async def test_an_earlier_run_interrupted_by_a_message_is_stopped_and_its_stream_ends(
     desk: TenantService,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))

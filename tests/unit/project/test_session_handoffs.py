@@ -44,7 +44,7 @@ async def handed_on(store: MemoryStore) -> None:
     await Runner.run(a, "在吗？", session=Session("s", store=store))
 
 
-async def test_what_filters_gave_is_read_once() -> None:
+async def test_computed_handoff_views_are_cached() -> None:
     store = Counted()
     await handed_on(store)
     store.asked.clear()
@@ -59,7 +59,7 @@ async def test_what_filters_gave_is_read_once() -> None:
     assert store.asked == []
 
 
-async def test_a_page_of_one_is_as_that_one_on_the_page_of_all() -> None:
+async def test_a_page_of_one_equals_its_part_of_the_full_page() -> None:
     store = MemoryStore()
     await handed_on(store)
     every, _ = await session_handoffs(store, "s")
@@ -67,7 +67,7 @@ async def test_a_page_of_one_is_as_that_one_on_the_page_of_all() -> None:
     assert [(found, end) for found, end in pages] == [([every[0]], 1), ([every[1]], None)]
 
 
-async def test_the_event_loop_is_free_while_events_are_looked_through(
+async def test_events_are_searched_outside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads: set[int] = set()
@@ -85,7 +85,7 @@ async def test_the_event_loop_is_free_while_events_are_looked_through(
     assert threading.get_ident() not in threads
 
 
-async def test_pages_with_views_are_short_and_others_as_long_as_asked_for() -> None:
+async def test_pages_with_views_are_limited() -> None:
     store = MemoryStore()
     many = MAX_WITH_VIEWS + 3
     events = [

@@ -42,7 +42,7 @@ def asks(*questions: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-async def test_a_session_that_asked_agents_waits_for_them_and_those_for_people() -> None:
+async def test_waiting_for_agents_and_for_people_are_distinguished() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
         asked = [Ask(agent="法务", subject="合同"), Ask(agent="sales", subject="discount")]
         return " ".join(await ctx.ask_all(asked))
@@ -80,7 +80,7 @@ async def test_a_session_that_asked_agents_waits_for_them_and_those_for_people()
         ({"status": "waiting", "cursor": asks(("query", PAUSES))}, "working", []),
     ],
 )
-async def test_the_row_tells_how_a_session_stands(
+async def test_the_row_determines_the_state_of_a_session(
     patch: dict[str, Any], state: str, waits: list[str]
 ) -> None:
     store = MemoryStore()
@@ -89,7 +89,7 @@ async def test_the_row_tells_how_a_session_stands(
     assert (state_of(row), waiting_for(row)) == (state, waits)
 
 
-async def test_a_session_that_is_resumed_is_at_work_whatever_its_status() -> None:
+async def test_a_resumed_session_is_working_whatever_its_status() -> None:
     store = MemoryStore()
     await put(store, "s")
     await store.claim("s", owner=OWNER, lease_s=60)
@@ -126,7 +126,7 @@ async def all_pages(store: MemoryStore, *, limit: int, **options: Any) -> list[s
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 50])
 @pytest.mark.parametrize("read", [1, 2, 4, 500])
-async def test_pages_of_a_state_leave_nothing_out(
+async def test_pages_filtered_by_state_miss_no_session(
     limit: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_states, "_MAX_READ", read)
@@ -160,7 +160,7 @@ class Counted(MemoryStore):
         return await super().list(where, limit=limit, cursor=cursor)
 
 
-async def test_a_small_page_reads_few_sessions_and_more_only_if_it_must() -> None:
+async def test_a_small_page_reads_few_sessions_and_more_only_if_needed() -> None:
     store = Counted()
     for number in range(400):
         await put(store, f"s{number}", agent="seldom" if number == 0 else "desk")
@@ -171,7 +171,7 @@ async def test_a_small_page_reads_few_sessions_and_more_only_if_it_must() -> Non
     assert [size for _, size in store.asked] == [80, 160, 320]
 
 
-async def test_what_failed_or_rests_is_looked_for_among_those_that_rest() -> None:
+async def test_failed_and_idle_sessions_are_searched_among_idle_rows() -> None:
     store = Counted()
     await some(store)
     await put(store, "spent", outcome="out_of_budget")
@@ -203,7 +203,7 @@ async def test_a_text_finds_titles_ids_users_and_agents_in_any_script() -> None:
     assert len(await all_pages(store, limit=4, text="  ")) == 11
 
 
-async def test_a_page_that_finds_little_ends_and_the_next_goes_on(
+async def test_a_page_with_few_matches_ends_early_and_the_next_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_states, "_MAX_READ", 2)
@@ -231,7 +231,7 @@ class Restless(MemoryStore):
     count = 0
 
 
-async def test_a_page_that_is_read_twice_shows_nothing_twice() -> None:
+async def test_a_page_read_during_changes_lists_no_session_twice() -> None:
     store = Restless()
     for number in range(6):
         await store.create(NewSession(id=f"old-{number}", agent="desk"))

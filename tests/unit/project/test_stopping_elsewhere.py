@@ -53,7 +53,7 @@ async def taken(store: Store, session_id: str = "a") -> None:
         await store.wait_for_change(0.1)
 
 
-async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
+async def test_a_worker_in_another_process_stops_and_the_run_can_be_resumed(
     door: TenantService, project: Project, tmp_path: Path
 ) -> None:
     await door.runs.start(RunOrder(input="hold:go", session_id="a"))
@@ -71,7 +71,7 @@ async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
             worker.stop()
 
 
-async def test_a_server_elsewhere_stops_what_its_own_caller_began(
+async def test_another_server_stops_a_run_of_its_own_caller(
     door: TenantService, project: Project, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(60), opened(project, tmp_path, workers=10) as other:
@@ -81,7 +81,7 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
         await until(lambda: other.runs.active == 0)
 
 
-async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
+async def test_a_stop_request_stays_until_a_worker_handles_it(
     door: TenantService, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.project.run_tasks._PATIENCE_S", 0.05)
@@ -100,7 +100,7 @@ async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
     assert (await door.runs.read("a:1")).status == "stopped"
 
 
-async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(
+async def test_a_run_whose_owner_dies_is_stopped_by_the_requester(
     door: TenantService,
 ) -> None:
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
@@ -114,7 +114,7 @@ async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(
     assert not await door.store.list_documents(STOPS)
 
 
-async def test_an_old_request_does_not_stop_what_is_resumed(
+async def test_an_old_stop_request_does_not_stop_a_resumed_run(
     door: TenantService, tmp_path: Path
 ) -> None:
     (tmp_path / "go").touch()

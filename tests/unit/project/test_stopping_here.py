@@ -54,7 +54,7 @@ class SlowToLoad(MemoryStore):
         return await super().events(*args, **kwargs)
 
 
-async def test_a_run_that_a_worker_here_is_about_to_begin_is_stopped_when_that_is_said(
+async def test_a_run_claimed_by_a_local_worker_is_stopped_before_it_starts(
     project: Project,
 ) -> None:
     async def code(ctx: CodeContext[Any]) -> str:
@@ -76,7 +76,7 @@ async def test_a_run_that_a_worker_here_is_about_to_begin_is_stopped_when_that_i
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("whose", ["caller", "worker"])
-async def test_of_code_that_does_not_let_go_it_is_said_that_it_runs(
+async def test_code_that_ignores_cancellation_is_reported_as_running(
     project: Project, whose: str
 ) -> None:
     stubborn, store = Stubborn(), MemoryStore()
@@ -101,7 +101,9 @@ async def test_of_code_that_does_not_let_go_it_is_said_that_it_runs(
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("whose", ["caller", "worker"])
-async def test_a_desk_closes_in_time_whatever_its_code_does(project: Project, whose: str) -> None:
+async def test_closing_a_tenant_service_does_not_wait_for_hanging_code(
+    project: Project, whose: str
+) -> None:
     stubborn, store = Stubborn(), MemoryStore()
     project.team = Team(stubborn.agent)
     desk = TenantService(project, store, workers=10)
@@ -119,7 +121,7 @@ async def test_a_desk_closes_in_time_whatever_its_code_does(project: Project, wh
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_what_only_others_know_is_stopped_by_them_and_not_said_to_be_stopped_before(
+async def test_a_run_of_an_unknown_agent_is_reported_as_stopped_only_after_its_worker_stopped_it(
     project: Project,
 ) -> None:
     store = MemoryStore()

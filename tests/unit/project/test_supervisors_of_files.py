@@ -46,7 +46,7 @@ def names(plan: PlanSettings) -> list[str]:
     return [member.name for member in plan.members]
 
 
-def test_every_key_reaches_the_supervisor(load: Load) -> None:
+def test_every_key_is_passed_to_the_supervisor(load: Load) -> None:
     project = load(
         desk="""\
 supervisor:
@@ -70,7 +70,7 @@ supervisor:
     assert project.agents["weather"].plan is None
 
 
-def test_true_is_everybody_but_supervisors_and_system_agents(load: Load) -> None:
+def test_supervisor_true_takes_all_agents_except_supervisors_and_system_agents(load: Load) -> None:
     project = load(
         desk="supervisor: true",
         boss="supervisor: {agents: [desk]}",
@@ -85,18 +85,18 @@ def test_true_is_everybody_but_supervisors_and_system_agents(load: Load) -> None
     assert names(plan_of(project, "boss")) == ["desk"]
 
 
-def test_false_is_no_supervisor(load: Load) -> None:
+def test_supervisor_false_creates_no_supervisor(load: Load) -> None:
     assert load(desk="supervisor: false", a="").agents["desk"].plan is None
 
 
-def test_the_default_agent_is_the_fallback_where_the_file_names_none(load: Load) -> None:
+def test_the_default_agent_is_the_default_fallback(load: Load) -> None:
     settings = '{"agents": {"routing": {"default_agent": "a"}}}'
     project = load(settings, desk="supervisor: true", boss="supervisor: {agents: [b]}", a="", b="")
     assert plan_of(project).fallback_name == "a"
     assert plan_of(project, "boss").fallback_name == "b"
 
 
-async def test_a_supervisor_works_with_the_demo_that_cannot_plan(load: Load) -> None:
+async def test_a_supervisor_works_with_the_demo_model(load: Load) -> None:
     project = load(
         '{"model": "demo:offline"}',
         desk="supervisor: {agents: [rain, money]}",
@@ -130,7 +130,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("said", "at", "code", "words"), FAULTS)
-def test_what_is_wrong_has_its_place(
+def test_each_fault_has_a_code_and_a_place(
     load: Load, said: str, at: str | None, code: str, words: str
 ) -> None:
     """`at` is where it stands; `None`: at the key itself."""
@@ -151,12 +151,12 @@ def test_what_is_wrong_has_its_place(
     assert words in problem.message
 
 
-def test_a_supervisor_alone_has_nobody_to_give_tasks_to(load: Load) -> None:
+def test_a_supervisor_without_other_agents_is_refused(load: Load) -> None:
     with pytest.raises(AgentFilesInvalid, match="no other agent to give tasks to"):
         load(desk="supervisor: true")
 
 
-def test_a_supervisor_of_a_broken_file_is_checked_too(tmp_path: Path) -> None:
+def test_the_supervisor_of_an_invalid_file_is_checked(tmp_path: Path) -> None:
     folder = tmp_path / ".ekiden" / "agents"
     folder.mkdir(parents=True)
     (folder / "desk.md").write_text("---\nname: desk\ntitel: x\nsupervisor: {agents: [no]}\n---\n")
@@ -183,6 +183,6 @@ def test_a_supervisor_of_a_broken_file_is_checked_too(tmp_path: Path) -> None:
         ({"budget": {"turns": 1}}, False),
     ],
 )
-def test_editors_are_told_the_same(said: Any, is_good: bool) -> None:
+def test_the_json_schema_agrees_with_the_reader(said: Any, is_good: bool) -> None:
     schema = jsonschema_rs.validator_for(agent_file_schema())
     assert schema.is_valid({"name": "desk", "supervisor": said}) is is_good

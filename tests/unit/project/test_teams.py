@@ -44,19 +44,19 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("attribute", ["team", "greeter", "make", "desk.inner"])
 @pytest.mark.usefixtures("modules")
-def test_a_team_an_agent_or_a_function_is_a_team(attribute: str) -> None:
+def test_a_team_an_agent_or_a_function_is_loaded_as_a_team(attribute: str) -> None:
     team = load_team(f"desk_team:{attribute}")
     assert team.entry.name == "greeter"
 
 
 @pytest.mark.parametrize("target", ["", "desk_team", ":team", "desk_team:"])
-def test_a_name_without_both_parts_is_refused(target: str) -> None:
+def test_a_name_without_module_or_attribute_is_refused(target: str) -> None:
     with pytest.raises(UserError, match="write module:attribute"):
         load_team(target)
 
 
 @pytest.mark.usefixtures("modules")
-def test_something_else_is_refused_with_its_type() -> None:
+def test_an_object_of_another_type_is_refused_with_its_type() -> None:
     with pytest.raises(UserError, match="of type int, neither a Team nor an Agent"):
         load_team("desk_team:number")
 
@@ -73,13 +73,13 @@ def test_a_missing_module_is_named() -> None:
         load_team("desk_nowhere:team")
 
 
-def test_a_module_that_lacks_a_dependency_says_which(modules: Path) -> None:
+def test_a_missing_dependency_of_the_module_is_named(modules: Path) -> None:
     (modules / "desk_poor.py").write_text("import desk_dependency")
     with pytest.raises(UserError, match="'desk_poor' needs 'desk_dependency'"):
         load_team("desk_poor:team")
 
 
-def test_a_module_that_fails_is_told_with_its_error(modules: Path) -> None:
+def test_a_failing_module_is_reported_with_its_error(modules: Path) -> None:
     (modules / "desk_broken.py").write_text("1 / 0")
     with pytest.raises(UserError, match="'desk_broken' fails: ZeroDivisionError"):
         load_team("desk_broken:team")
@@ -97,9 +97,7 @@ def test_a_module_that_fails_is_told_with_its_error(modules: Path) -> None:
         ("this is = no python", "module 'desk_bad' fails: SyntaxError: "),
     ],
 )
-def test_whatever_goes_wrong_in_the_users_code_is_told_with_its_error(
-    modules: Path, text: str, told: str
-) -> None:
+def test_any_error_of_user_code_is_reported(modules: Path, text: str, told: str) -> None:
     (modules / "desk_bad.py").write_text(text)
     with pytest.raises(UserError) as caught:
         load_team("desk_bad:team")

@@ -31,7 +31,7 @@ def test_a_template_has_no_problem(template: str) -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_template_uses_what_agent_files_offer(template: str) -> None:
+def test_a_template_uses_the_main_features_of_agent_files(template: str) -> None:
     definitions = project(template).definitions
     assert 3 <= len(definitions) <= 5
     ways = {(each.name, edge.to): edge for each in definitions for edge in each.handoffs[::-1]}
@@ -78,7 +78,7 @@ def test_a_template_uses_what_agent_files_offer(template: str) -> None:
         ("research", "这个说法是真的吗？", "checker"),
     ],
 )
-async def test_rules_alone_find_the_agent(template: str, asked: str, agent: str) -> None:
+async def test_rules_find_the_agent_of_a_request(template: str, asked: str, agent: str) -> None:
     decision = await project(template).router.route(asked)
     assert (decision.agent, decision.method) == (agent, "rule")
 
@@ -86,7 +86,7 @@ async def test_rules_alone_find_the_agent(template: str, asked: str, agent: str)
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("asked", ["Explain quantum chromodynamics", "今晚吃什么", "🍜"])
 @pytest.mark.parametrize("strategy", ["rule", "llm"])
-async def test_what_is_nobodys_goes_to_nobody(
+async def test_an_unrelated_request_is_routed_to_no_agent(
     template: str, asked: str, strategy: Strategy
 ) -> None:
     decision = await project(template).router.route(asked, strategy=strategy)

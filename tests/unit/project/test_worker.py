@@ -67,7 +67,7 @@ async def test_all_tenants_are_served_by_one_process(project: Any, url: str) -> 
     assert [await outcome(url, each) for each in ("default", "acme", "zeta")] == ["done"] * 3
 
 
-async def test_the_named_tenants_alone_are_served(project: Any, url: str) -> None:
+async def test_only_the_named_tenants_are_served(project: Any, url: str) -> None:
     for tenant in ("default", "acme", "zeta"):
         await fill(project, url, tenant)
     workforce = Workforce(project, WorkOrder(store=url, tenants=["acme", "to_come"]))
@@ -76,7 +76,7 @@ async def test_the_named_tenants_alone_are_served(project: Any, url: str) -> Non
     assert await outcome(url, "zeta") is None
 
 
-async def test_a_tenant_that_comes_later_is_served_and_one_that_goes_is_left(
+async def test_a_new_tenant_is_served_and_a_removed_one_is_closed(
     project: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.project.worker._LOOK_EVERY_S", 0.01)
@@ -92,7 +92,7 @@ async def test_a_tenant_that_comes_later_is_served_and_one_that_goes_is_left(
         workforce.stop()
 
 
-async def test_a_tenant_whose_file_was_made_anew_between_two_looks_is_served(
+async def test_a_tenant_whose_file_was_recreated_is_served(
     project: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.project.worker._LOOK_EVERY_S", 0.01)
@@ -113,7 +113,7 @@ async def test_a_tenant_whose_file_was_made_anew_between_two_looks_is_served(
         workforce.stop()
 
 
-async def test_a_tenant_that_cannot_be_opened_is_told_and_the_others_are_served(
+async def test_a_tenant_that_cannot_be_opened_is_logged_and_others_are_served(
     project: Any, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await fill(project, url, "acme")
@@ -124,7 +124,7 @@ async def test_a_tenant_that_cannot_be_opened_is_told_and_the_others_are_served(
     assert "store of tenant broken cannot be opened" in caplog.text
 
 
-async def test_looking_for_tenants_may_fail(
+async def test_a_failed_look_for_tenants_is_repeated(
     project: Any, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks = 0
@@ -149,7 +149,7 @@ async def test_looking_for_tenants_may_fail(
     assert caplog.text.count("tenants could not be looked for") == 2
 
 
-async def test_many_files_are_looked_at_and_not_listened_to(
+async def test_many_files_are_polled_instead_of_listened_to(
     project: Any, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.project.worker._FEW", 1)
@@ -159,7 +159,7 @@ async def test_many_files_are_looked_at_and_not_listened_to(
     assert workforce.finished == 1
 
 
-async def test_it_stands_on_the_list_of_each_tenant(project: Any, url: str) -> None:
+async def test_the_worker_is_listed_in_the_store_of_each_tenant(project: Any, url: str) -> None:
     await fill(project, url, "acme", "old")
     workforce = Workforce(project, WorkOrder(store=url, labels=["gpu"], concurrency=7))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -185,7 +185,7 @@ async def test_it_stands_on_the_list_of_each_tenant(project: Any, url: str) -> N
         ({"tenants": ["No Name"]}, UserError, "tenant cannot be called"),
     ],
 )
-def test_an_order_that_cannot_be_carried_out_is_refused(
+def test_an_invalid_work_order_is_refused(
     project: Any, url: str, order: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -196,9 +196,7 @@ async def test_a_store_in_memory_has_no_tenants() -> None:
     assert await find_tenants("memory:", MemoryStore()) == []
 
 
-async def test_a_server_leaves_agents_that_do_not_run_there_to_workers(
-    project: Any, url: str
-) -> None:
+async def test_a_server_leaves_agents_with_other_labels_to_workers(project: Any, url: str) -> None:
     async with Service(project, store=url) as service:
         desk = await service.tenant_service()
         await desk.runs.start(RunOrder(input="draw", session_id="p", to="painter"))
@@ -211,7 +209,7 @@ async def test_a_server_leaves_agents_that_do_not_run_there_to_workers(
             assert (await desk.runs.wait("p:1", timeout_s=60)).output == "DRAW"
 
 
-async def test_a_server_where_nobody_runs_is_only_a_door(project: Any, url: str) -> None:
+async def test_a_server_without_agents_to_run_only_accepts_runs(project: Any, url: str) -> None:
     project.team = Team(project.team["painter"])
     async with Service(project, store=url) as service:
         desk = await service.tenant_service()
@@ -223,9 +221,7 @@ async def test_a_server_where_nobody_runs_is_only_a_door(project: Any, url: str)
         Service(project, store=url, labels=["a b"])
 
 
-async def test_a_tenant_that_does_not_exist_is_refused_with_those_there_are(
-    project: Any, url: str
-) -> None:
+async def test_an_unknown_tenant_is_refused_with_the_known_ones(project: Any, url: str) -> None:
     await fill(project, url, "acme")
     with pytest.raises(UserError, match="no tenant nosuch: .*known: acme, default"):
         await Workforce(project, WorkOrder(store=url, tenants=["nosuch"])).run(until_idle=True)

@@ -19,7 +19,7 @@ def settings(fallback: Fallback = "prompt_user", **options: Any) -> RoutingSetti
     return RoutingSettings(fallback=fallback, **options)
 
 
-async def test_an_assignment_has_the_whole_decision() -> None:
+async def test_an_assignment_contains_the_complete_decision() -> None:
     given = await Router(TEAM, semantic=NOTHING).assign("a crash", cause="new")
     assert given.agent == "debugger"
     assert given.reply is None
@@ -36,13 +36,13 @@ async def test_the_options_of_a_request_may_name_the_strategy() -> None:
     assert (await router.assign("an error", cause="asked", options={})).agent == "writer"
 
 
-async def test_whoever_gave_up_is_not_chosen_again() -> None:
+async def test_an_agent_that_gave_up_is_not_chosen_again() -> None:
     router = Router(TEAM, semantic=NOTHING)
     given = await router.assign("an error", cause="gave_up", excluded={"debugger"})
     assert given.agent == "writer"
 
 
-async def test_without_a_match_the_person_is_asked_whom_they_want() -> None:
+async def test_without_a_match_the_reply_lists_the_agents() -> None:
     given = await Router(TEAM, semantic=NOTHING).assign("hm", cause="new")
     assert given.agent is None
     assert given.reply == (
@@ -53,7 +53,7 @@ async def test_without_a_match_the_person_is_asked_whom_they_want() -> None:
     )
 
 
-async def test_of_many_agents_five_are_listed() -> None:
+async def test_only_five_of_many_agents_are_listed() -> None:
     agents = [Agent(f"a{i:02}", description="line\n\x1b[0m" + "x" * 500) for i in range(33)]
     given = await Router(agents, semantic=NOTHING).assign("hm", cause="new", excluded={"a00"})
     assert given.reply is not None
@@ -64,12 +64,12 @@ async def test_of_many_agents_five_are_listed() -> None:
     assert lines[-1] == "… and 27 more"
 
 
-async def test_with_nobody_left_the_person_is_told_so() -> None:
+async def test_without_any_agent_left_the_reply_says_so() -> None:
     given = await Router(TEAM).assign("x", cause="gave_up", excluded={"debugger", "writer"})
     assert given.reply == "There is no agent who could take this request."
 
 
-async def test_the_fallback_none_says_nothing() -> None:
+async def test_the_fallback_none_gives_no_reply() -> None:
     router = Router(TEAM, settings=settings("none"), semantic=NOTHING)
     given = await router.assign("hm", cause="new")
     assert (given.agent, given.reply) == (None, None)
@@ -77,7 +77,7 @@ async def test_the_fallback_none_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["hm", ""])
-async def test_the_default_agent_takes_what_nobody_matches(text: str) -> None:
+async def test_the_default_agent_gets_requests_without_a_match(text: str) -> None:
     router = Router(
         TEAM, settings=settings("default_agent", default_agent="writer"), semantic=NOTHING
     )
@@ -88,7 +88,7 @@ async def test_the_default_agent_takes_what_nobody_matches(text: str) -> None:
     assert (await router.route("crash")).agent == "debugger"
 
 
-async def test_a_default_agent_that_gave_up_does_not_get_it_back() -> None:
+async def test_a_default_agent_that_gave_up_is_not_chosen_again() -> None:
     router = Router(
         TEAM, settings=settings("default_agent", default_agent="writer"), semantic=NOTHING
     )
@@ -106,19 +106,19 @@ async def test_a_default_agent_that_gave_up_does_not_get_it_back() -> None:
         ("auditor", "a system agent"),
     ],
 )
-def test_a_default_agent_that_is_none_is_refused_at_once(name: str | None, message: str) -> None:
+def test_an_invalid_default_agent_is_refused_immediately(name: str | None, message: str) -> None:
     with pytest.raises(UserError) as raised:
         Router(TEAM, settings=settings("default_agent", default_agent=name))
     assert message in str(raised.value)
 
 
-async def test_a_default_agent_matters_only_as_the_fallback() -> None:
+async def test_a_default_agent_is_checked_only_if_it_is_the_fallback() -> None:
     unused = settings("none", default_agent="of-another-project")
     given = await Router(TEAM, settings=unused, semantic=NOTHING).assign("hm", cause="new")
     assert (given.agent, given.reply) == (None, None)
 
 
-async def test_the_agent_that_has_a_conversation_keeps_it() -> None:
+async def test_the_agent_that_holds_a_conversation_keeps_it() -> None:
     guess = Guess(("writer", 99), sure=True)
     kept = await Router(TEAM, semantic=guess).keep("a text about an error", agent="debugger")
     assert kept.agent == "debugger"
@@ -133,7 +133,7 @@ def switching(threshold: int = 80) -> RoutingSettings:
     )
 
 
-async def test_rules_that_are_sure_move_a_conversation() -> None:
+async def test_a_sure_rule_match_moves_a_conversation() -> None:
     router = Router(TEAM, settings=switching(), semantic=NOTHING)
     moved = await router.keep("error TS2304, a crash", agent="writer")
     assert moved.agent == "debugger"
@@ -142,7 +142,7 @@ async def test_rules_that_are_sure_move_a_conversation() -> None:
     assert [stage["method"] for stage in moved.details["stages"]] == ["rule", "semantic"]
 
 
-async def test_meaning_that_is_sure_by_a_margin_moves_a_conversation() -> None:
+async def test_a_sure_semantic_match_with_a_margin_moves_a_conversation() -> None:
     guess = Guess(("writer", 80), ("debugger", 10), sure=True)
     router = Router(TEAM, settings=switching(), semantic=guess)
     moved = await router.keep("now a poem", agent="debugger")
@@ -161,14 +161,14 @@ async def test_meaning_that_is_sure_by_a_margin_moves_a_conversation() -> None:
     ],
     ids=["empty", "unsure", "close", "its own rules match", "itself", "weak rule"],
 )
-async def test_what_is_not_clearly_anothers_stays(text: str, agent: str, guess: Guess) -> None:
+async def test_an_unsure_match_leaves_the_conversation(text: str, agent: str, guess: Guess) -> None:
     with ScriptedModel() as model:
         router = Router(TEAM, settings=switching(), model=model, semantic=guess)
         kept = await router.keep(text, agent=agent)
     assert (kept.agent, kept.details["cause"]) == (agent, "kept")
 
 
-async def test_two_agents_whose_rules_match_almost_alike_do_not_take_turns() -> None:
+async def test_two_agents_with_similar_rule_scores_do_not_alternate() -> None:
     words = tuple(f"w{i}" for i in range(12))
     agents = [
         Agent("all", triggers=Triggers(keywords=words, priority=100)),
@@ -178,7 +178,7 @@ async def test_two_agents_whose_rules_match_almost_alike_do_not_take_turns() -> 
     assert (await router.keep(" ".join(words), agent="most")).agent == "most"
 
 
-async def test_a_team_routes_keeps_and_gives_up_for_real() -> None:
+async def test_a_team_with_a_router_assigns_keeps_and_gives_up() -> None:
     session = Session("s", store=MemoryStore())
     script = [
         say("fixed"),
@@ -208,7 +208,7 @@ async def test_a_team_routes_keeps_and_gives_up_for_real() -> None:
     ]
 
 
-async def test_a_run_that_nobody_takes_asks_the_person_or_fails() -> None:
+async def test_a_run_without_a_match_asks_the_person_or_fails() -> None:
     asking = Router([DEBUGGER], semantic=NOTHING)
     result = await Runner.run(Team(asking.agent, DEBUGGER), "hm")
     assert "@debugger" in (result.final_output or "")

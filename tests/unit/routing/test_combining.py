@@ -38,21 +38,21 @@ async def route(told: Any, *guesses: tuple[str, int]) -> RouteDecision:
     return await Router(TEAM, model=Weighing(told), semantic=Guess(*guesses)).route("hm")
 
 
-async def test_meaning_outweighs_a_model_that_is_hardly_sure() -> None:
+async def test_the_semantic_stage_outweighs_an_unsure_model() -> None:
     decision = await route(of(0.55, 0.45), ("travel", 60), ("billing", 30))
     assert (decision.agent, decision.method) == ("travel", "llm")
     assert "the model chose billing, meaning travel" in decision.reason
     assert [score.agent for score in decision.candidates] == ["travel", "billing"]
 
 
-async def test_a_model_that_is_sure_outweighs_a_guess_of_meaning() -> None:
+async def test_a_sure_model_outweighs_an_unsure_semantic_stage() -> None:
     decision = await route(of(0.98, 0.02), ("travel", 45), ("billing", 40))
     assert decision.agent == "billing"
     assert decision.confidence > 90
     assert "weighed together with meaning" in decision.reason
 
 
-async def test_both_may_find_that_nobody_is_meant() -> None:
+async def test_model_and_semantic_stage_can_agree_on_no_agent() -> None:
     decision = await route(of(0.1, 0.1, 0.8), ("travel", 20), ("billing", 10))
     assert decision.agent is None
     assert "no agent fits" in decision.reason
@@ -68,11 +68,11 @@ async def test_both_may_find_that_nobody_is_meant() -> None:
         None,
     ],
 )
-async def test_probabilities_that_make_no_sense_are_left_out(told: Any) -> None:
+async def test_invalid_probabilities_are_ignored(told: Any) -> None:
     decision = await route(told, ("travel", 60), ("billing", 30))
     assert (decision.agent, decision.confidence) == ("billing", 90)
 
 
-async def test_without_meaning_the_model_decides_alone() -> None:
+async def test_without_a_semantic_stage_the_model_decides() -> None:
     decision = await route(of(0.55, 0.45))
     assert (decision.agent, decision.method) == ("billing", "llm")

@@ -57,7 +57,7 @@ def decided(agents: list[Agent[Any]], embedder: Counting, **options: Any) -> Any
 
 
 @pytest.mark.parametrize("examples", [0, 4])
-def test_a_second_process_learns_nothing_and_decides_the_same(examples: int, folder: Path) -> None:
+def test_a_second_process_uses_the_cached_index(examples: int, folder: Path) -> None:
     first, second = Counting(), Counting()
     told: list[tuple[int, int]] = []
     learnt = decided(team(examples), first, on_learning=lambda *each: told.append(each))
@@ -71,7 +71,7 @@ def test_a_second_process_learns_nothing_and_decides_the_same(examples: int, fol
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_another_team_or_encoder_is_learnt_for_itself(folder: Path) -> None:
+def test_another_team_or_encoder_has_an_index_of_its_own(folder: Path) -> None:
     changed = team()
     changed[3] = Agent("clerk3", description="Is new here.")
     for agents, name in ((team(), "a"), (changed, "a"), (team(), "b")):
@@ -81,7 +81,7 @@ def test_another_team_or_encoder_is_learnt_for_itself(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 3
 
 
-def test_a_small_team_leaves_nothing_behind(folder: Path) -> None:
+def test_a_small_team_writes_no_index(folder: Path) -> None:
     decided(team(count=9), Counting())
     assert not folder.exists()
 
@@ -108,7 +108,7 @@ def _damages(path: Path, key: str) -> dict[str, bytes]:
     }  # fmt: skip
 
 
-def test_a_file_that_is_not_as_it_must_be_is_learnt_again_and_replaced(folder: Path) -> None:
+def test_a_damaged_index_is_learnt_again_and_replaced(folder: Path) -> None:
     learnt = decided(team(), Counting())
     [path] = folder.iterdir()
     content = path.read_bytes()
@@ -120,7 +120,7 @@ def test_a_file_that_is_not_as_it_must_be_is_learnt_again_and_replaced(folder: P
         assert path.read_bytes() == content, name
 
 
-def test_arrays_of_other_shapes_are_not_used(folder: Path) -> None:
+def test_an_index_with_other_shapes_is_ignored(folder: Path) -> None:
     learnt = decided(team(), Counting())
     [path] = folder.iterdir()
     key = path.name.removesuffix(".index")
@@ -133,7 +133,7 @@ def test_arrays_of_other_shapes_are_not_used(folder: Path) -> None:
         assert decided(team(), Counting()) == learnt
 
 
-def test_the_oldest_files_go_when_there_are_too_many(
+def test_the_oldest_index_files_are_removed_when_there_are_too_many(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "MOST_BYTES", 3000)
@@ -148,9 +148,7 @@ def test_the_oldest_files_go_when_there_are_too_many(
     assert learner.read_index("huge") is None
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert decided(team(), Counting())[0] == "clerk7"

@@ -32,7 +32,7 @@ def provide(monkeypatch: pytest.MonkeyPatch, made: Any) -> list[Any]:
     return asked
 
 
-async def test_semantic_that_is_not_installed_is_no_match_and_says_what_to_install(
+async def test_a_missing_semantic_package_is_no_match_with_advice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provide(monkeypatch, MISSING)
@@ -42,7 +42,7 @@ async def test_semantic_that_is_not_installed_is_no_match_and_says_what_to_insta
     assert await router.prepare() == MISSING
 
 
-async def test_hybrid_without_it_goes_from_rules_to_the_model_and_says_so(
+async def test_hybrid_without_semantic_uses_rules_and_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provide(monkeypatch, MISSING)
@@ -52,7 +52,7 @@ async def test_hybrid_without_it_goes_from_rules_to_the_model_and_says_so(
     assert decision.stages[1].reason == MISSING
 
 
-async def test_it_is_made_once_in_a_thread_when_it_is_first_needed(
+async def test_the_semantic_stage_is_created_once_in_a_thread_on_first_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     where: list[threading.Thread] = []
@@ -73,7 +73,7 @@ async def test_it_is_made_once_in_a_thread_when_it_is_first_needed(
     assert len(asked) == 1
 
 
-async def test_an_embedder_of_ones_own_is_used_with_the_threshold_of_the_settings(
+async def test_a_custom_embedder_is_used_with_the_threshold_of_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = provide(monkeypatch, Guess(("writer", 99), sure=True))
@@ -87,7 +87,7 @@ async def test_an_embedder_of_ones_own_is_used_with_the_threshold_of_the_setting
     assert options == {"threshold": 0.7, "sure_at": 80}
 
 
-async def test_a_stage_that_cannot_be_made_is_told_and_not_tried_again(
+async def test_a_semantic_stage_that_fails_to_start_is_reported_and_not_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = provide(monkeypatch, OSError("the weights are damaged"))

@@ -107,7 +107,7 @@ triggers = st.builds(
 
 @settings(deadline=None)
 @given(keywords, texts)
-def test_keywords_are_found_as_the_simple_reading_finds_them(keyword: str, text: str) -> None:
+def test_keywords_are_found_as_by_the_reference_implementation(keyword: str, text: str) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=(keyword,), priority=100))])
     assert (stage.decide(text).agent == "a") is is_found(keyword, text)
 
@@ -122,7 +122,9 @@ def test_a_keyword_is_found_between_spaces(keyword: str, before: str, after: str
 
 @settings(deadline=None)
 @given(st.lists(triggers, max_size=4), texts)
-def test_scores_are_those_of_the_simple_reading(all_triggers: list[Triggers], text: str) -> None:
+def test_scores_equal_those_of_the_reference_implementation(
+    all_triggers: list[Triggers], text: str
+) -> None:
     agents = [Agent(f"agent-{i}", triggers=each) for i, each in enumerate(all_triggers)]
     result = RuleStage(agents).decide(text)
     expected = {agent.name: points(agent, text) for agent in agents}
@@ -138,14 +140,14 @@ def test_scores_are_those_of_the_simple_reading(all_triggers: list[Triggers], te
 @given(
     st.text(max_size=40), st.lists(st.text(min_size=1, max_size=6).filter(str.strip), max_size=5)
 )
-def test_no_text_and_no_keyword_makes_it_fail(text: str, some: list[str]) -> None:
+def test_arbitrary_texts_and_keywords_raise_no_exception(text: str, some: list[str]) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=tuple(some), priority=100))])
     assert stage.decide(text).confidence <= 100
 
 
 @settings(deadline=None)
 @given(st.lists(regexes, max_size=8), st.text(max_size=12) | texts)
-def test_patterns_together_match_as_each_alone(some: Sequence[str], text: str) -> None:
+def test_a_set_of_patterns_matches_like_each_pattern_alone(some: Sequence[str], text: str) -> None:
     text = text.encode("utf-8", "ignore").decode()
     expected = {index for index, pattern in enumerate(some) if matches(pattern, text)}
     assert PatternSet(some).matches(text) == expected
@@ -167,7 +169,7 @@ def test_a_filter_that_runs_out_of_memory_is_split(monkeypatch: pytest.MonkeyPat
     assert made.matches(f"请问{some[7999]}和{some[1]}") == {1, 7999}
 
 
-def test_patterns_that_no_filter_takes_are_tried_one_by_one(
+def test_patterns_without_a_filter_are_tried_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pattern_set, "_filter", lambda some: None)
@@ -183,6 +185,6 @@ def test_patterns_that_no_filter_takes_are_tried_one_by_one(
         ("(a{1000}){1000}", "too much memory"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_is_refused_with_the_way_out(pattern: str, why: str) -> None:
+def test_an_unusable_pattern_is_refused_with_advice(pattern: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         PatternSet(["fine", pattern])

@@ -95,17 +95,17 @@ def test_a_keyword_is_not_found(keyword: str, text: str) -> None:
 
 
 @each_case("text", ["", "\x00", "错" * 30_000, "\ud800 err", "\x1ferr\x1f", "a" * 50_000])
-def test_odd_texts_do_no_harm(text: str) -> None:
+def test_control_characters_and_surrogates_do_not_affect_matching(text: str) -> None:
     stage = RuleStage([agent("a", "err", patterns=("err",))])
     assert (stage.decide(text).agent == "a") is ("err" in text)
 
 
-def test_very_many_combining_marks_are_read_quickly() -> None:
+def test_many_combining_marks_are_read_in_linear_time() -> None:
     text = "a" + "\u0315\u0300" * 9_000 + " 订单"
     assert RuleStage([agent("a", "订单")]).decide(text).agent == "a"
 
 
-def test_a_keyword_is_worth_10_and_a_pattern_20_times_the_priority() -> None:
+def test_a_keyword_scores_10_and_a_pattern_20_times_the_priority() -> None:
     stage = RuleStage([agent("a", "build", "fails", patterns=(r"TS\d+",), priority=80)])
     result = stage.decide("The build fails: ts2304. It fails!")
     assert result.candidates == (
@@ -120,7 +120,7 @@ def test_a_keyword_is_worth_10_and_a_pattern_20_times_the_priority() -> None:
 
 
 @pytest.mark.parametrize(("priority", "score"), [(5, 1), (4, None), (0, None), (25, 3), (100, 10)])
-def test_the_score_is_rounded_half_up_and_nothing_is_no_match(
+def test_the_score_is_rounded_half_up_and_zero_is_no_match(
     priority: int, score: int | None
 ) -> None:
     result = RuleStage([agent("a", "x", priority=priority)]).decide("x")
@@ -142,20 +142,20 @@ def test_overlapping_keywords_all_count() -> None:
     ("text", "confidences"),
     [("x", (85,)), ("x y", (99,)), ("x u", (26, 26)), ("x y u", (85, 15)), ("x y z u", (99, 1))],
 )
-def test_the_confidence_is_measured_by_the_lead_in_keywords(
+def test_the_confidence_depends_on_the_lead_in_keywords(
     text: str, confidences: tuple[int, ...]
 ) -> None:
     result = RuleStage([agent("one", "x", "y", "z"), agent("other", "u")]).decide(text)
     assert tuple(score.confidence for score in result.candidates) == confidences
 
 
-def test_a_priority_counts_against_others_and_not_alone() -> None:
+def test_a_priority_affects_only_comparisons_between_agents() -> None:
     low, high = agent("low", "x", priority=10), agent("high", "y", priority=100)
     assert RuleStage([low, high]).decide("x").confidence == 85
     assert 26 < RuleStage([low, high]).decide("x y").confidence < 85
 
 
-def test_ties_go_to_the_higher_priority_then_to_more_patterns_then_to_the_name() -> None:
+def test_ties_are_broken_by_priority_then_patterns_then_name() -> None:
     agents = [
         agent("d", "x", "y"),
         agent("c", "x", "y"),
@@ -182,7 +182,7 @@ def test_system_agents_and_excluded_ones_are_no_candidates() -> None:
     assert stage.decide("x", excluded={"a", "b"}).agent is None
 
 
-def test_only_the_beginning_of_a_huge_text_is_looked_at_and_the_reason_says_so() -> None:
+def test_only_the_beginning_of_a_huge_text_is_read_and_the_reason_says_so() -> None:
     stage = RuleStage([agent("a", "err")])
     late = stage.decide("x " * MAX_CHARS + "err")
     assert late.agent is None
@@ -194,24 +194,24 @@ def test_only_the_beginning_of_a_huge_text_is_looked_at_and_the_reason_says_so()
     assert "only the first 20,000" in early.reason
 
 
-def test_a_word_that_the_cut_goes_through_is_no_word() -> None:
+def test_a_word_cut_off_at_the_limit_does_not_match() -> None:
     text = " " * (MAX_CHARS - 3) + "error"
     assert RuleStage([agent("a", "err")]).decide(text).agent is None
     assert RuleStage([agent("a", "err")]).decide(" " * (MAX_CHARS - 3) + "err!").agent == "a"
 
 
-def test_a_pattern_that_does_not_compile_is_refused_where_it_is_written() -> None:
+def test_an_invalid_pattern_is_refused_when_the_triggers_are_created() -> None:
     with pytest.raises(UserError, match="Triggers.patterns has .*look-around"):
         Triggers(patterns=("fine", "(?=x)"))
 
 
 @pytest.mark.parametrize("priority", [-1, 101, 2.5, "50", True])
-def test_a_priority_that_is_none_is_refused(priority: object) -> None:
+def test_an_invalid_priority_is_refused(priority: object) -> None:
     with pytest.raises(UserError, match="Triggers.priority must be .*from 0 to 100"):
         Triggers(priority=priority)  # type: ignore[arg-type]
 
 
-def test_among_a_thousand_agents_the_right_one_is_found() -> None:
+def test_the_right_one_of_a_thousand_agents_is_found() -> None:
     agents = [
         agent(
             f"agent-{number}",
@@ -263,7 +263,7 @@ def test_words_are_found_in_their_inflected_forms(text: str) -> None:
         ("C", "C++ and C#"),
     ],
 )
-def test_other_words_with_the_same_letters_are_not_found(keyword: str, text: str) -> None:
+def test_unrelated_words_with_the_same_letters_are_not_found(keyword: str, text: str) -> None:
     assert RuleStage([agent("a", keyword)]).decide(text).agent is None
 
 

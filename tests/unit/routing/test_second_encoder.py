@@ -81,7 +81,7 @@ def scores(stage: SemanticStage, text: str) -> dict[str, float]:
     return {each.agent: each.score for each in stage.decide(text).candidates}
 
 
-def test_what_the_first_does_not_see_the_second_does() -> None:
+def test_the_second_encoder_finds_what_the_first_misses() -> None:
     blind = SemanticStage(ENGLISH, Blind())
     seeing = SemanticStage(ENGLISH, Blind(), second=English())
     text = "ZZZ money ZZZ"
@@ -90,7 +90,7 @@ def test_what_the_first_does_not_see_the_second_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["查酒店", "退款！", "天气"])
-def test_a_request_that_the_second_does_not_know_is_decided_as_without_it(text: str) -> None:
+def test_a_request_unknown_to_the_second_encoder_is_decided_without_it(text: str) -> None:
     alone = SemanticStage(ENGLISH, Subjects())
     both = SemanticStage(ENGLISH, Subjects(), second=English())
     assert scores(both, text) == scores(alone, text)
@@ -98,20 +98,20 @@ def test_a_request_that_the_second_does_not_know_is_decided_as_without_it(text: 
     assert both.decide(text).agent == alone.decide(text).agent
 
 
-def test_a_team_that_the_second_does_not_know_is_learnt_without_it() -> None:
+def test_a_team_unknown_to_the_second_encoder_is_learnt_without_it() -> None:
     alone = SemanticStage(CHINESE, Subjects())
     both = SemanticStage(CHINESE, Subjects(), second=English())
     for text in ("a flight", "账单"):
         assert scores(both, text) == scores(alone, text)
 
 
-def test_examples_in_several_languages_go_together() -> None:
+def test_examples_in_several_languages_are_combined() -> None:
     stage = SemanticStage(MIXED, Subjects(), second=English())
     for text, agent in (("refund", "billing"), ("航班", "travel"), ("hotel", "travel")):
         assert stage.decide(text).candidates[0].agent == agent
 
 
-def test_the_second_is_never_asked_about_what_it_does_not_know() -> None:
+def test_the_second_encoder_is_asked_only_about_known_texts() -> None:
     second = English()
     stage = SemanticStage(MIXED, Subjects(), second=second)
     stage.decide("订酒店")
@@ -120,13 +120,13 @@ def test_the_second_is_never_asked_about_what_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_text_is_nobodys(text: str) -> None:
+def test_an_empty_text_has_no_agent(text: str) -> None:
     stage = SemanticStage(ENGLISH, Subjects(), second=English())
     assert stage.decide(text).agent is None
     assert stage.lead(text) == float("-inf")
 
 
-def test_likeness_can_be_learnt_from_though_some_texts_are_not_known() -> None:
+def test_similarity_is_learnt_although_some_texts_are_unknown() -> None:
     draw = np.random.default_rng(5)
     owners = np.arange(60) % 3
     first = np.ones((60, 4), dtype=np.float32) / 2
@@ -142,14 +142,14 @@ def test_likeness_can_be_learnt_from_though_some_texts_are_not_known() -> None:
     assert np.abs(learner.left_out).max() < 2
 
 
-def test_views_without_a_second_stay_without_one() -> None:
+def test_views_without_a_second_encoder_stay_without_one() -> None:
     plain = Views(meaning=np.eye(2, dtype=np.float32), letters=np.eye(2, dtype=np.float32))
     more = Views(meaning=plain.meaning, letters=plain.letters, second=plain.meaning)
     assert plain.with_more(more).second is None
     assert more.with_more(more).rows(np.array([0, 3])).second is not None
 
 
-def test_the_one_that_is_found_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_second_encoder_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     second = English()
     monkeypatch.setattr(semantic, "local_embedder", Subjects)
     monkeypatch.setattr(semantic, "second_encoder", lambda: second)
@@ -158,7 +158,7 @@ def test_the_one_that_is_found_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "my invoice" in second.asked
 
 
-async def test_one_that_is_named_and_broken_is_told(
+async def test_a_broken_configured_encoder_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(semantic, "local_embedder", Subjects)

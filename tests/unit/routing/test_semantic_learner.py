@@ -32,14 +32,14 @@ def _ones(count: int) -> np.ndarray:
     return np.ones(count, dtype=np.float32)
 
 
-def test_points_that_were_not_learnt_go_to_the_nearest_corner() -> None:
+def test_unseen_points_are_assigned_to_the_nearest_corner() -> None:
     views, owners = _views(60)
     learner = Learner(views, owners, _ones(60), agents=3)
     asked, meant = _views(30, seed=4)
     assert (learner.scores(asked).argmax(axis=1) == meant).mean() > 0.9
 
 
-def test_the_left_out_scores_are_those_of_a_learner_without_that_text(
+def test_leave_one_out_scores_equal_those_of_a_learner_without_that_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(learner, "EMPHASIS", 0.0)
@@ -51,7 +51,7 @@ def test_the_left_out_scores_are_those_of_a_learner_without_that_text(
     assert found == pytest.approx(whole.left_out[0], abs=0.06)
 
 
-def test_with_many_texts_landmarks_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_landmarks_represent_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     views, owners = _views(120)
     asked, meant = _views(30, seed=5)
     exact = Learner(views, owners, _ones(120), agents=3)
@@ -62,7 +62,7 @@ def test_with_many_texts_landmarks_stand_for_the_others(monkeypatch: pytest.Monk
     assert (rough.scores(asked).argmax(axis=1) == meant).mean() > 0.9
 
 
-def test_a_text_in_other_letters_is_not_scored_lower_for_that() -> None:
+def test_a_text_in_another_script_is_not_scored_lower() -> None:
     views, owners = _views(60)
     learner = Learner(views, owners, _ones(60), agents=3)
     other = Views(meaning=views.meaning, letters=views.letters[:, ::-1])
@@ -71,12 +71,12 @@ def test_a_text_in_other_letters_is_not_scored_lower_for_that() -> None:
     assert foreign.max(axis=1).mean() >= same.max(axis=1).mean() - 0.05
 
 
-def test_without_texts_to_learn_it_from_the_usual_calibration_is_taken() -> None:
+def test_without_texts_the_default_calibration_is_used() -> None:
     nothing = np.zeros((0, 3), np.float32)
     assert calibrate(nothing, np.zeros(0, np.intp)) == TaughtCalibration.usual()
 
 
-def test_what_is_missing_in_the_probabilities_is_nobodys() -> None:
+def test_the_remaining_probability_means_no_agent() -> None:
     calibration = TaughtCalibration(sharpness=10, line=0.2)
     found = calibration.judge(np.array([0.9, 0.1], np.float32), np.array([-0.2], np.float32))
     assert found.probable[0] > 1 - found.probable.sum() > found.probable[1]
@@ -89,7 +89,7 @@ def _described(*agents: float, other: float = 0.0) -> tuple[float, float]:
     return float(found.probable.max()), found.lead
 
 
-def test_a_clear_margin_decides_also_at_a_low_score() -> None:
+def test_a_clear_margin_decides_at_a_low_score() -> None:
     close, near = _described(0.1, 0.1)
     clear, _ = _described(0.1, -0.1)
     assert clear > 0.8 > close
@@ -99,13 +99,13 @@ def test_a_clear_margin_decides_also_at_a_low_score() -> None:
     assert low < 0, "another subject is nearer"
 
 
-def test_the_best_of_many_must_be_ahead_by_more() -> None:
+def test_the_required_lead_grows_with_the_number_of_agents() -> None:
     few, _ = _described(0.3, 0.1)
     many, _ = _described(0.3, *[0.1] * 400)
     assert many < few
 
 
-def test_the_line_keeps_nineteen_of_twenty() -> None:
+def test_the_threshold_keeps_95_percent() -> None:
     lead = np.linspace(0, 1, 2001, dtype=np.float32)
     scores = np.stack([lead, np.zeros_like(lead), np.zeros_like(lead)], axis=1)
     calibration = calibrate(scores, np.zeros(2001, np.intp))
@@ -113,7 +113,7 @@ def test_the_line_keeps_nineteen_of_twenty() -> None:
     assert np.mean(kept) == pytest.approx(0.95, abs=0.01)
 
 
-def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
+def test_examples_have_the_highest_weight() -> None:
     with_examples = Agent(
         "billing-desk", description="Money.", triggers=Triggers(examples=("pay", "pay"))
     )
@@ -140,7 +140,7 @@ def test_too_many_texts_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each.text for each in found if each.agent == 1] == ["short"]
 
 
-def test_among_more_agents_than_were_fitted_a_request_must_be_clearer() -> None:
+def test_the_required_lead_grows_beyond_the_fitted_number_of_agents() -> None:
     def lead(count: int) -> float:
         scores = np.zeros(count, np.float32)
         scores[0] = 0.4

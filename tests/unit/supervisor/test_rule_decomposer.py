@@ -82,13 +82,13 @@ def told(plan: TaskDecomposition) -> list[tuple[str, str, tuple[str, ...]]]:
         ("Then what?", [("general", "Then what?", ())]),
     ],
 )  # fmt: skip
-async def test_a_request_is_split_where_another_member_begins(
+async def test_a_request_is_split_where_another_member_matches(
     text: str, tasks: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
     assert told(await split(text)) == tasks
 
 
-async def test_what_speaks_for_nobody_goes_to_the_fallback_and_is_noted() -> None:
+async def test_a_part_without_a_match_goes_to_the_fallback_with_a_note() -> None:
     plan = await split("Weather in Rome? Tell me a joke about cats.", fallback="travel")
     assert plan.tasks[1].agent == "travel"
     assert plan.notes == (
@@ -97,7 +97,7 @@ async def test_what_speaks_for_nobody_goes_to_the_fallback_and_is_noted() -> Non
     )
 
 
-async def test_a_part_that_says_too_little_alone_has_the_whole_request() -> None:
+async def test_a_short_part_gets_the_complete_request_as_parameter() -> None:
     text = "Check the weather in Tokyo, then find a hotel there"
     weather, travel = (await split(text)).tasks
     assert (dict(weather.parameters), dict(travel.parameters)) == ({}, {"request": text})
@@ -105,20 +105,20 @@ async def test_a_part_that_says_too_little_alone_has_the_whole_request() -> None
     assert first.parameters["request"] == "weather and hotel prices in Rome"
 
 
-async def test_words_are_found_whole_and_in_any_case() -> None:
+async def test_words_match_whole_and_case_insensitively() -> None:
     assert (await split("TRAINING for RAIN dances")).tasks[0].agent == "weather"
     assert (await split("a training plan")).tasks[0].agent == "general"
     assert (await split("ｗｅａｔｈｅｒ in Rome")).tasks[0].agent == "weather"
 
 
-async def test_names_and_capabilities_speak_for_a_member_a_little() -> None:
+async def test_names_and_capabilities_match_with_a_low_weight() -> None:
     assert (await split("any forecasts?")).tasks[0].agent == "weather"
     assert (await split("ask travel about it")).tasks[0].agent == "travel"
     plain = (Member(name="night-shift"), Member(name="rest"))
     assert (await split("for the night shift", members=plain)).tasks[0].agent == "night-shift"
 
 
-async def test_too_many_parts_are_one_task_of_the_fallback() -> None:
+async def test_too_many_parts_become_one_task_of_the_fallback() -> None:
     text = "weather. hotel. weather. hotel."
     assert len((await split(text)).tasks) == 4
     plan = await split(text, most=3)
@@ -132,7 +132,7 @@ async def test_the_same_request_gives_the_same_plan() -> None:
     assert [each.task_id for each in (await split(text)).tasks] == ["t1", "t2", "t3"]
 
 
-async def test_who_is_there_must_be_told_and_a_request_must_say_something() -> None:
+async def test_members_and_a_request_are_required() -> None:
     with pytest.raises(UserError, match="no agents"):
         await split("hi", members=())
     with pytest.raises(UserError, match="not among the agents"):
@@ -148,7 +148,7 @@ async def test_who_is_there_must_be_told_and_a_request_must_say_something() -> N
         alphabet=st.sampled_from('a.,;!?\n 和と，。、“"`再然后then weather hotel'), max_size=60
     )
 )
-async def test_no_word_of_a_request_is_lost_to_a_wrong_place(text: str) -> None:
+async def test_no_word_of_a_request_is_lost(text: str) -> None:
     parts = clauses(text)
     assert all(part.start < part.end for part in parts)
     assert all(one.end <= other.start for one, other in pairwise(parts))
@@ -161,10 +161,10 @@ async def test_no_word_of_a_request_is_lost_to_a_wrong_place(text: str) -> None:
     "text",
     ["“" * 30_000, " " * 30_000 + "x", "." * 30_000 + "x", "St. " * 8_000, "和" * 30_000],
 )
-async def test_hostile_requests_take_no_time_to_speak_of(text: str) -> None:
+async def test_hostile_requests_are_split_in_linear_time(text: str) -> None:
     assert len(clauses(text)) <= 200
     assert len((await split(text)).tasks) == 1
 
 
-async def test_a_lone_surrogate_is_taken() -> None:
+async def test_a_lone_surrogate_is_accepted() -> None:
     assert (await split("weather \ud800 in Rome, a hotel \udfff too")).tasks[1].agent == "travel"

@@ -47,7 +47,7 @@ def plans(draw: st.DrawFn) -> TaskDecomposition:
 
 
 @given(plan=plans(), concurrency=st.integers(1, 4), data=st.data())
-def test_every_task_ends_once_after_what_it_needs_and_few_run_at_a_time(
+def test_every_task_ends_once_after_its_dependencies_within_the_concurrency(
     plan: TaskDecomposition, concurrency: int, data: st.DataObject
 ) -> None:
     by_id = {each.task_id: each for each in plan.tasks}
@@ -82,7 +82,7 @@ def test_every_task_ends_once_after_what_it_needs_and_few_run_at_a_time(
     assert not running
 
 
-def test_tasks_begin_in_the_order_of_the_plan() -> None:
+def test_tasks_start_in_plan_order() -> None:
     plan = plan_of(task("c"), task("a"), task("b", "c"))
     assert ids(next_tasks(plan, [], [], 8)) == ["c", "a"]
     assert ids(next_tasks(plan, [], [], 1)) == ["c"]
@@ -90,7 +90,7 @@ def test_tasks_begin_in_the_order_of_the_plan() -> None:
     assert ids(next_tasks(plan, [done("c")], ["a"], 1)) == []
 
 
-def test_a_task_that_needs_a_failed_one_is_skipped_and_says_why() -> None:
+def test_a_task_that_depends_on_a_failed_one_is_skipped_with_a_reason() -> None:
     plan = plan_of(task("a"), task("b", "a"), task("c", "b"), task("d"))
     schedule = next_tasks(plan, [broke("a", "no such city")], ["d"], 8)
     first, second = schedule.skipped
@@ -105,20 +105,20 @@ def test_a_task_that_needs_a_failed_one_is_skipped_and_says_why() -> None:
     assert next_tasks(plan, [broke("a"), *schedule.skipped, done("d")], [], 8).is_over
 
 
-def test_the_first_result_of_a_task_counts_and_strangers_do_not() -> None:
+def test_the_first_result_of_a_task_counts_and_unknown_results_are_ignored() -> None:
     plan = plan_of(task("a"), task("b", "a"))
     twice = [done("a"), broke("a"), broke("z")]
     assert ids(next_tasks(plan, twice, ["z", "y"], 1)) == ["b"]
     assert ids(next_tasks(plan, [done("a")], ["a"], 1)) == ["b"], "it has ended: it does not run"
 
 
-def test_nothing_runs_with_no_room_at_all() -> None:
+def test_no_task_starts_at_full_concurrency() -> None:
     with pytest.raises(UserError, match="concurrency"):
         next_tasks(plan_of(task("a")), [], [], 0)
     assert ids(next_tasks(plan_of(task("a"), task("b"), task("c")), [], ["a", "b"], 1)) == []
 
 
-def test_each_retry_waits_twice_as_long_as_the_one_before() -> None:
+def test_the_delay_of_each_retry_doubles() -> None:
     settings = PlanSettings(members=(Agent("a"),), backoff_s=0.5, retries=9)
     assert [retry_delay_s(settings, attempt) for attempt in (1, 2, 3)] == [0.5, 1.0, 2.0]
     assert retry_delay_s(settings, 5_000) == 300.0
@@ -130,7 +130,7 @@ def test_each_retry_waits_twice_as_long_as_the_one_before() -> None:
         retry_delay_s(settings, 0)
 
 
-def test_a_plan_stands_where_its_stored_parts_say() -> None:
+def test_the_phase_of_a_plan_is_derived_from_its_stored_parts() -> None:
     plan = plan_of(task("a"), task("b", "a"))
     assert state_of("hi").phase == "init"
     assert state_of("hi", decomposition=plan).phase == "decomposed"

@@ -48,7 +48,7 @@ def test_an_armed_point_kills_the_process() -> None:
 
 
 @pytest.mark.parametrize("spec", ["run.begn.before_commit", "run.begin.before_commit:often"])
-def test_a_point_that_cannot_be_armed_is_an_error_that_says_what_can(spec: str) -> None:
+def test_an_unknown_point_is_an_error_listing_the_known_ones(spec: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import ekiden.core.faults"],
         env={**os.environ, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": spec},
@@ -66,7 +66,7 @@ def test_a_point_can_be_armed_for_a_later_visit() -> None:
     assert armed == (-signal.SIGKILL, 2)
 
 
-def test_a_point_can_stop_the_process_once_instead() -> None:
+def test_a_point_can_stop_the_process_once() -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("EKIDEN_")}
     process = subprocess.Popen(
         [sys.executable, "-c", VISIT_THRICE],
@@ -100,7 +100,7 @@ def test_a_point_can_stop_the_process_once_instead() -> None:
         {"EKIDEN_FAULT": "", "EKIDEN_TESTING": "1"},
     ],
 )
-def test_otherwise_nothing_happens(environment: dict[str, str]) -> None:
+def test_without_arming_nothing_happens(environment: dict[str, str]) -> None:
     assert visits(**environment) == (0, 3)
 
 
@@ -109,18 +109,18 @@ def test_names_are_dotted_lower_case() -> None:
     assert [point for point in fault_points() if not form.fullmatch(point.name)] == []
 
 
-def test_the_one_list_of_points_is_what_the_source_has() -> None:
+def test_the_list_of_points_equals_the_source() -> None:
     assert list(get_args(FaultPointName)) == [point.name for point in fault_points()]
 
 
-def test_a_name_stands_for_one_place() -> None:
+def test_each_point_name_occurs_once_in_the_source() -> None:
     places = defaultdict(list)
     for point in fault_points():
         places[point.name].append(f"{point.file}:{point.line}")
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_the_list_is_found_in_the_source(tmp_path: Path) -> None:
+def test_points_are_found_in_the_source(tmp_path: Path) -> None:
     package = tmp_path / "pkg"
     (package / "sub").mkdir(parents=True)
     (package / "a.py").write_text("\nfault_point('z.last')\n", encoding="utf-8")
@@ -142,7 +142,7 @@ def test_a_computed_name_is_refused_with_its_place(tmp_path: Path) -> None:
         fault_points(tmp_path)
 
 
-def test_the_command_prints_what_can_be_armed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_points(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert main(["--json"]) == 0

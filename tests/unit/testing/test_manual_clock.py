@@ -10,7 +10,7 @@ from ekiden import UserError
 from ekiden.testing import ManualClock
 
 
-def test_it_stands_still_until_it_is_moved() -> None:
+def test_a_manual_clock_stands_still_until_advanced() -> None:
     clock = ManualClock(start_us=1_000_000)
     assert (clock.now_us(), clock.monotonic()) == (1_000_000, 0.0)
     clock.advance(1.5)
@@ -33,12 +33,12 @@ def test_a_jump_moves_the_wall_clock_only() -> None:
     assert clock.now_us() == -3_600_000_000
 
 
-def test_time_does_not_run_backwards() -> None:
+def test_advancing_by_a_negative_time_is_refused() -> None:
     with pytest.raises(UserError, match=r"use jump\(\)"):
         ManualClock().advance(-1)
 
 
-async def test_sleepers_wake_when_their_time_has_come() -> None:
+async def test_sleepers_wake_when_due() -> None:
     clock = ManualClock()
     woken: list[float] = []
 
@@ -62,7 +62,7 @@ async def test_sleepers_wake_when_their_time_has_come() -> None:
     assert woken == [1, 2, 2.5]
 
 
-async def test_sleeping_no_time_returns() -> None:
+async def test_sleeping_zero_seconds_returns() -> None:
     await ManualClock().sleep(0)
 
 

@@ -15,7 +15,7 @@ __all__ = ["clean_environment"]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "deflate"])
-async def test_it_reads_what_a_real_exporter_sends(
+async def test_the_test_server_reads_spans_of_a_real_exporter(
     monkeypatch: pytest.MonkeyPatch, compression: str
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
@@ -44,7 +44,9 @@ async def test_it_reads_what_a_real_exporter_sends(
         ),
     ],
 )
-async def test_what_is_not_otlp_is_refused(method: str, path: str, headers: dict[str, str]) -> None:
+async def test_a_request_that_is_not_otlp_is_refused(
+    method: str, path: str, headers: dict[str, str]
+) -> None:
     async with (
         OtlpServer() as collector,
         httpx2.AsyncClient(trust_env=False, timeout=60) as client,

@@ -16,7 +16,7 @@ def task(key: str, agent: str = "far") -> RemoteTask:
     return RemoteTask(task_id="t", session_id="s", agent=agent, idempotency_key=key)
 
 
-async def test_it_gives_its_replies_in_order_and_keeps_the_tasks() -> None:
+async def test_replies_are_given_in_order_and_tasks_are_recorded() -> None:
     declined = AgentReply(declined="closed")
     with ScriptedRunner(["done", declined]) as runner:
         role: AgentRunner = runner
@@ -26,12 +26,12 @@ async def test_it_gives_its_replies_in_order_and_keeps_the_tasks() -> None:
     assert repr(runner) == "<ScriptedRunner asked=2 left=0>"
 
 
-async def test_a_text_alone_is_one_step() -> None:
+async def test_a_text_is_one_step() -> None:
     with ScriptedRunner("done") as runner:
         assert await runner.run_task(task("1")) == AgentReply(text="done")
 
 
-async def test_a_task_that_comes_again_is_not_done_again() -> None:
+async def test_a_repeated_task_returns_the_recorded_reply() -> None:
     with ScriptedRunner(["once", "other"]) as runner:
         first = await runner.run_task(task("1"))
         assert await runner.run_task(task("1")) is first
@@ -39,14 +39,14 @@ async def test_a_task_that_comes_again_is_not_done_again() -> None:
     assert len(runner.tasks) == 3
 
 
-async def test_a_task_that_failed_plays_the_next_step_when_it_comes_again() -> None:
+async def test_a_failed_task_plays_the_next_step_when_repeated() -> None:
     with ScriptedRunner([ConnectionError("down"), "up"]) as runner:
         with pytest.raises(ConnectionError, match="down"):
             await runner.run_task(task("1"))
         assert (await runner.run_task(task("1"))).text == "up"
 
 
-async def test_a_function_of_the_task_may_give_the_step_sync_or_async() -> None:
+async def test_a_sync_or_async_function_of_the_task_may_be_the_step() -> None:
     async def later(given: RemoteTask) -> Any:
         return AgentReply(text=given.idempotency_key)
 
@@ -57,7 +57,7 @@ async def test_a_function_of_the_task_may_give_the_step_sync_or_async() -> None:
             await runner.run_task(task("3"))
 
 
-async def test_a_runner_that_hangs_is_cancelled() -> None:
+async def test_a_hanging_runner_is_cancelled() -> None:
     with ScriptedRunner([hang()]) as runner:
         running = asyncio.create_task(runner.run_task(task("1")))
         await runner.until_called()
@@ -66,7 +66,7 @@ async def test_a_runner_that_hangs_is_cancelled() -> None:
             await running
 
 
-async def test_a_task_too_many_is_complained_about_even_if_nobody_listens() -> None:
+async def test_an_unexpected_task_raises_again_at_the_end() -> None:
     runner = ScriptedRunner()
     with pytest.raises(UnexpectedTask, match="agent 'far' was handed task '1' .* has 0 steps"):
         await runner.run_task(task("1"))
@@ -74,17 +74,17 @@ async def test_a_task_too_many_is_complained_about_even_if_nobody_listens() -> N
         pass
 
 
-def test_steps_that_were_not_used_are_complained_about() -> None:
+def test_unused_steps_raise_at_the_end() -> None:
     with pytest.raises(UnusedSteps, match="2 of 2 scripted steps"), ScriptedRunner(["a", "b"]):
         pass
 
 
-def test_an_exception_in_the_block_is_not_covered_by_a_complaint() -> None:
+def test_an_exception_of_the_block_is_not_hidden() -> None:
     with pytest.raises(ValueError, match="mine"), ScriptedRunner(["a"]):
         raise ValueError("mine")
 
 
-async def test_what_is_no_step_is_refused() -> None:
+async def test_an_invalid_step_is_refused() -> None:
     step: Any = 7
     with pytest.raises(UserError, match="not int"):
         await ScriptedRunner([step]).run_task(task("1"))

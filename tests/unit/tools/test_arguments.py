@@ -46,7 +46,7 @@ def context(tool: FunctionTool, text: str) -> ToolContext[None]:
     return ToolContext(None, tool_name=tool.name, tool_call_id="c", tool_arguments=text)
 
 
-async def test_nested_values_arrive_as_their_types(run: Run) -> None:
+async def test_nested_values_are_converted_to_their_types(run: Run) -> None:
     @function_tool
     async def f(address: Address, point: Point, options: Options, day: date) -> Any:
         return address, point, options, day
@@ -63,13 +63,13 @@ async def test_nested_values_arrive_as_their_types(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["你好，世界", "🚀👩‍👩‍👧", "e\u0301", "\u202eabc", "\x00", 'q"\\'])
-async def test_every_script_arrives_unchanged(run: Run, text: str) -> None:
+async def test_every_script_is_passed_unchanged(run: Run, text: str) -> None:
     assert (await run(echo, text=text)).output == text
     assert (await run(echo, json.dumps({"text": text}, ensure_ascii=False))).output == text
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "  {} "])
-async def test_a_tool_without_parameters_takes_every_way_of_saying_nothing(
+async def test_a_tool_without_parameters_accepts_every_empty_argument_text(
     run: Run, text: str
 ) -> None:
     @function_tool
@@ -83,7 +83,7 @@ async def test_unknown_arguments_are_ignored(run: Run) -> None:
     assert (await run(echo, text="a", colour="red", ctx=1)).output == "a"
 
 
-async def test_a_number_in_quotes_is_understood(run: Run) -> None:
+async def test_a_number_in_quotes_is_converted(run: Run) -> None:
     assert (await run(echo, text="a", times="2")).output == "aa"
 
 
@@ -103,9 +103,7 @@ async def test_a_number_in_quotes_is_understood(run: Run) -> None:
         ('{"text": ' + "[" * 5000 + "]" * 5000 + "}", "recursion limit"),
     ],
 )
-async def test_arguments_that_do_not_fit_are_explained_to_the_model(
-    run: Run, text: str, told: str
-) -> None:
+async def test_invalid_arguments_are_reported_to_the_model(run: Run, text: str, told: str) -> None:
     result = await run(echo, text)
     assert told in result.output
     assert "'echo'" in result.output
@@ -115,7 +113,7 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(
     assert result.error.startswith("ModelBehaviorError")
 
 
-async def test_a_place_deep_inside_is_named(run: Run) -> None:
+async def test_an_error_in_nested_arguments_has_its_path(run: Run) -> None:
     @function_tool
     async def f(addresses: list[Address]) -> None: ...
 
@@ -123,7 +121,7 @@ async def test_a_place_deep_inside_is_named(run: Run) -> None:
     assert "addresses.1.lines.1: Input should be a valid string" in result.output
 
 
-async def test_bad_arguments_are_raised_when_failures_end_the_run(run: Run) -> None:
+async def test_invalid_arguments_are_raised_when_failures_end_the_run(run: Run) -> None:
     tool = function_tool(lambda a: a, name_override="f", failure_error_function=None)
     with pytest.raises(ModelBehaviorError, match="a: Field required"):
         await run(tool, "{}")
@@ -134,7 +132,7 @@ async def test_huge_arguments_are_read(run: Run) -> None:
     assert len((await run(echo, text=huge)).output) == 3_000_000
 
 
-async def test_the_explanation_of_huge_nonsense_is_short(run: Run) -> None:
+async def test_the_error_for_huge_invalid_arguments_is_short(run: Run) -> None:
     @function_tool
     async def f(numbers: list[int]) -> None: ...
 
@@ -143,7 +141,7 @@ async def test_the_explanation_of_huge_nonsense_is_short(run: Run) -> None:
     assert len(result.output) < 3_000
 
 
-async def test_a_repeated_key_takes_the_last(run: Run) -> None:
+async def test_the_last_of_repeated_keys_wins(run: Run) -> None:
     assert (await run(echo, '{"text": "a", "text": "b"}')).output == "b"
 
 
@@ -198,7 +196,7 @@ def made(types: dict[str, Any], defaults: dict[str, Any]) -> Callable[..., Any]:
 
 @settings(max_examples=examples(80), deadline=None)
 @given(calls())
-async def test_whatever_fits_the_signature_arrives_as_it_was_meant(
+async def test_valid_arguments_are_passed_unchanged(
     call: tuple[dict[str, Any], dict[str, Any], dict[str, Any]],
 ) -> None:
     types, defaults, values = call
@@ -214,7 +212,7 @@ async def test_whatever_fits_the_signature_arrives_as_it_was_meant(
 
 @settings(max_examples=examples(80), deadline=None)
 @given(calls())
-async def test_what_is_left_out_is_left_to_the_function(
+async def test_omitted_arguments_take_the_defaults_of_the_function(
     call: tuple[dict[str, Any], dict[str, Any], dict[str, Any]],
 ) -> None:
     types, defaults, values = call
@@ -234,6 +232,6 @@ async def test_what_is_left_out_is_left_to_the_function(
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     ).map(json.dumps)
 )
-async def test_no_text_of_a_model_breaks_the_call(text: str) -> None:
+async def test_arbitrary_argument_texts_raise_no_exception(text: str) -> None:
     result = await invoke(echo, context(echo, text))
     assert isinstance(result.output, str)

@@ -77,14 +77,16 @@ def outcome(attempt: Callable[[], str]) -> str:
 
 
 class TestReading:
-    def test_a_file_is_given_as_it_is(self, root: Path, files: ProjectFiles) -> None:
+    def test_read_file_returns_the_content_unchanged(self, root: Path, files: ProjectFiles) -> None:
         (root / "docs").mkdir()
         (root / "docs" / "日本語 🙂.md").write_text("一\n二\n", encoding="utf-8")
         assert files.read_file("docs/日本語 🙂.md") == "一\n二\n"
         assert files.read_file("./docs//../docs/日本語 🙂.md") == "一\n二\n"
         assert files.read_file(str(root / "docs" / "日本語 🙂.md")) == "一\n二\n"
 
-    def test_some_lines_come_with_a_word_on_the_rest(self, root: Path, files: ProjectFiles) -> None:
+    def test_a_part_of_a_file_has_a_note_about_the_rest(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
         (root / "a").write_text("one\ntwo\nthree\nfour\n")
         cut = "two\nthree\n[lines 2 to 3 of 4; go on with start_line 4]"
         assert files.read_file("a", 2, 2) == cut
@@ -99,9 +101,7 @@ class TestReading:
         (root / "a").write_text("")
         assert files.read_file("a", 1, 5) == ""
 
-    def test_a_mark_of_the_encoding_is_no_part_of_the_text(
-        self, root: Path, files: ProjectFiles
-    ) -> None:
+    def test_a_byte_order_mark_is_removed(self, root: Path, files: ProjectFiles) -> None:
         (root / "a").write_bytes(b"\xef\xbb\xbfhi")
         assert files.read_file("a") == "hi"
 
@@ -114,7 +114,7 @@ class TestReading:
             (b"# mine\n-----BEGIN OPENSSH PRIVATE KEY-----\n", "private key"),
         ],
     )
-    def test_what_cannot_be_shown_is_refused(
+    def test_an_undisplayable_file_is_refused(
         self, root: Path, files: ProjectFiles, data: bytes, problem: str
     ) -> None:
         (root / "a.txt").write_bytes(data)
@@ -122,14 +122,14 @@ class TestReading:
             files.read_file("a.txt")
         assert problem in str(refused.value)
 
-    def test_a_missing_file_is_said_to_be_with_the_nearest_name(
+    def test_a_missing_file_is_reported_with_a_suggestion(
         self, root: Path, files: ProjectFiles
     ) -> None:
         (root / "README.md").touch()
         with pytest.raises(ToolError, match="no file 'REAMDE.md'; did you mean 'README.md'?"):
             files.read_file("REAMDE.md")
 
-    def test_a_folder_tells_what_is_in_it(self, root: Path, files: ProjectFiles) -> None:
+    def test_reading_a_folder_lists_its_content(self, root: Path, files: ProjectFiles) -> None:
         with pytest.raises(ToolError, match="'.' is a folder, with nothing"):
             files.read_file(".")
         (root / "src").mkdir()
@@ -142,7 +142,7 @@ class TestReading:
         assert str(told.value).endswith(" and 6 more")
 
     @pytest.mark.skipif(ROOT_USER, reason="root may read everything")
-    def test_a_file_without_permission_is_told(self, root: Path, files: ProjectFiles) -> None:
+    def test_a_file_without_permission_is_reported(self, root: Path, files: ProjectFiles) -> None:
         (root / "a").write_text("x")
         (root / "a").chmod(0)
         with pytest.raises(ToolError, match="Permission denied"):
@@ -184,7 +184,7 @@ class TestReading:
             ".claude/agents/a.md", "~",
         ],
     )  # fmt: skip
-    def test_what_only_looks_like_credentials_is_read(
+    def test_files_that_only_resemble_credentials_are_read(
         self, root: Path, files: ProjectFiles, name: str
     ) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ class TestReading:
                 files.read_file(path)
 
     @pytest.mark.parametrize("of", ["project", "user"])
-    def test_settings_that_really_stand_elsewhere_are_not_read_there(
+    def test_symlinked_settings_are_not_read_at_their_target(
         self, root: Path, files: ProjectFiles, of: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         home = root.parent / "home"
@@ -223,7 +223,7 @@ class TestReading:
                 files.read_file(path)
         assert files.read_file("other.json") == "{}"
 
-    def test_a_link_that_is_called_like_a_secret_is_one(
+    def test_a_symlink_named_like_a_credential_is_not_read(
         self, root: Path, files: ProjectFiles
     ) -> None:
         (root / "values.txt").write_text("secret")
@@ -235,7 +235,7 @@ class TestReading:
             with pytest.raises(ToolError, match="kept from agents"):
                 files.write_file(path, "mine")
 
-    def test_without_a_home_the_project_is_still_guarded(
+    def test_without_a_home_folder_the_project_is_still_protected(
         self, root: Path, files: ProjectFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def nobody() -> Path:
@@ -255,7 +255,9 @@ class TestStayingInside:
             "missing/../../outside.txt", "..", "/",
         ],
     )  # fmt: skip
-    def test_no_path_leads_out(self, root: Path, files: ProjectFiles, path: str) -> None:
+    def test_no_path_leads_outside_the_project(
+        self, root: Path, files: ProjectFiles, path: str
+    ) -> None:
         (root / "a" / "b").mkdir(parents=True)
         path = path.format(root=root)
         with pytest.raises(ToolError, match="outside of the project|does not exist"):
@@ -265,7 +267,9 @@ class TestStayingInside:
         assert (root.parent / "outside.txt").read_text() == "outside"
 
     @pytest.mark.parametrize("target", ["../outside.txt", "{outside}", "sub/../../outside.txt"])
-    def test_no_link_leads_out(self, root: Path, files: ProjectFiles, target: str) -> None:
+    def test_no_symlink_leads_outside_the_project(
+        self, root: Path, files: ProjectFiles, target: str
+    ) -> None:
         (root / "sub").mkdir()
         (root / "link").symlink_to(target.format(outside=root.parent / "outside.txt"))
         (root / "folder").symlink_to(root.parent)
@@ -276,7 +280,9 @@ class TestStayingInside:
                 files.write_file(path, "x")
         assert (root.parent / "outside.txt").read_text() == "outside"
 
-    def test_links_inside_are_followed(self, root: Path, files: ProjectFiles) -> None:
+    def test_symlinks_inside_the_project_are_followed(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
         (root / "real").mkdir()
         (root / "real" / "a.txt").write_text("here")
         (root / "short").symlink_to("real")
@@ -289,7 +295,7 @@ class TestStayingInside:
         assert (root / "absolute").is_symlink()
         assert (root / "real" / "a.txt").read_text() == "there"
 
-    def test_a_project_that_is_reached_through_a_link_is_the_same(
+    def test_a_project_reached_through_a_symlink_is_the_same(
         self, root: Path, by_handle: bool
     ) -> None:
         (root / "a.txt").write_text("here")
@@ -299,13 +305,13 @@ class TestStayingInside:
         assert files.read_file(str(alias / "a.txt")) == "here"
         assert files.read_file(str(root / "a.txt")) == "here"
 
-    def test_links_in_a_circle_end(self, root: Path, files: ProjectFiles) -> None:
+    def test_cyclic_symlinks_are_refused(self, root: Path, files: ProjectFiles) -> None:
         (root / "a").symlink_to("b")
         (root / "b").symlink_to("a")
         with pytest.raises(ToolError, match="too many links"):
             files.read_file("a")
 
-    def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_out(
+    def test_a_folder_swapped_for_a_symlink_concurrently_never_leads_outside(
         self, root: Path, elsewhere: Path
     ) -> None:
         (root / "a").mkdir()
@@ -323,7 +329,7 @@ class TestStayingInside:
             seen = {outcome(lambda: files.read_file("a/a.txt")) for _ in range(300)}
         assert seen <= {"inside", "refused"}
 
-    def test_a_link_that_is_changed_all_the_time_never_lets_anything_be_written_outside(
+    def test_a_symlink_changed_concurrently_never_lets_a_write_outside(
         self, root: Path, elsewhere: Path
     ) -> None:
         (root / "real").mkdir()
@@ -342,7 +348,7 @@ class TestStayingInside:
         assert os.listdir(elsewhere) == ["a.txt"]
         assert sorted(os.listdir(root)) == ["a", "real"]
 
-    def test_a_name_that_no_file_can_have_is_told(self, files: ProjectFiles) -> None:
+    def test_an_invalid_file_name_is_reported(self, files: ProjectFiles) -> None:
         for path in ("", "a\0b", "\ud800"):
             with pytest.raises(ToolError, match="cannot be the name of a file"):
                 files.read_file(path)
@@ -351,12 +357,12 @@ class TestStayingInside:
         with pytest.raises(ToolError, match="too many parts"):
             files.read_file("a/" * 600)
 
-    def test_a_file_is_no_folder(self, root: Path, files: ProjectFiles) -> None:
+    def test_a_file_in_place_of_a_folder_is_refused(self, root: Path, files: ProjectFiles) -> None:
         (root / "a").write_text("x")
         with pytest.raises(ToolError, match="'a' is not a folder"):
             files.write_file("a/b", "x")
 
-    def test_nothing_hangs_on_pipes_devices_and_sockets(
+    def test_pipes_devices_and_sockets_are_refused_without_blocking(
         self, root: Path, files: ProjectFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         os.mkfifo(root / "pipe")
@@ -369,39 +375,41 @@ class TestStayingInside:
                 with pytest.raises(ToolError, match="not a regular file"):
                     files.write_file(name, "x")
 
-    def test_a_project_that_is_gone_is_told(self, root: Path, by_handle: bool) -> None:
+    def test_a_missing_project_folder_is_reported(self, root: Path, by_handle: bool) -> None:
         files = ProjectFiles(root / "gone", FileToolSettings(), by_handle=by_handle)
         with pytest.raises(ToolError):
             files.read_file("a.txt")
 
 
 class TestWriting:
-    def test_it_says_whether_the_file_is_new(self, root: Path, files: ProjectFiles) -> None:
+    def test_write_file_reports_whether_the_file_is_new(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
         assert files.write_file("a/b/c.txt", "für 🙂") == "a/b/c.txt: created, 9 bytes"
         assert files.write_file("a/b/c.txt", "") == "a/b/c.txt: overwritten, 0 bytes"
         assert (root / "a" / "b" / "c.txt").read_bytes() == b""
         assert os.listdir(root / "a" / "b") == ["c.txt"]
 
-    def test_the_mode_of_a_file_stays(self, root: Path, files: ProjectFiles) -> None:
+    def test_the_mode_of_a_file_is_kept(self, root: Path, files: ProjectFiles) -> None:
         (root / "run.sh").write_text("x")
         (root / "run.sh").chmod(0o750)
         files.write_file("run.sh", "y")
         assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o750
 
-    def test_a_write_protected_file_stays_as_it_is(self, root: Path, files: ProjectFiles) -> None:
+    def test_a_write_protected_file_is_not_changed(self, root: Path, files: ProjectFiles) -> None:
         (root / "a").write_text("x")
         (root / "a").chmod(0o444)
         with pytest.raises(ToolError, match="write-protected"):
             files.write_file("a", "y")
 
     @pytest.mark.skipif(ROOT_USER, reason="root may write everywhere")
-    def test_a_folder_without_permission_is_told(self, root: Path, files: ProjectFiles) -> None:
+    def test_a_folder_without_permission_is_reported(self, root: Path, files: ProjectFiles) -> None:
         (root / "locked").mkdir()
         (root / "locked").chmod(0o555)
         with pytest.raises(ToolError, match="'locked/a' was not written: Permission denied"):
             files.write_file("locked/a", "x")
 
-    def test_too_much_and_half_characters_are_refused(
+    def test_content_too_large_or_with_lone_surrogates_is_refused(
         self, root: Path, files: ProjectFiles
     ) -> None:
         with pytest.raises(ToolError, match="1,001 bytes"):
@@ -420,14 +428,14 @@ class TestWriting:
             ".agents/agents/x.md",
         ],
     )  # fmt: skip
-    def test_what_says_what_agents_may_do_is_left_to_people(
+    def test_files_that_control_agents_are_not_written(
         self, root: Path, files: ProjectFiles, path: str
     ) -> None:
         with pytest.raises(ToolError, match="nothing is written in"):
             files.write_file(path, "x")
         assert os.listdir(root) == []
 
-    def test_a_failure_in_the_middle_leaves_the_old_file_and_nothing_else(
+    def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(
         self, root: Path, files: ProjectFiles
     ) -> None:
         (root / "a").write_text("old")
@@ -439,7 +447,7 @@ class TestWriting:
 
 
 class TestAsTools:
-    async def test_they_ask_first_unless_that_is_switched_off(self, tmp_path: Path) -> None:
+    async def test_built_in_tools_need_approval_unless_disabled(self, tmp_path: Path) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
         assert tuple(tools) == BUILTIN_NAMES
         assert tuple(sorted(tools)) == BUILTIN_TOOLS
@@ -458,7 +466,7 @@ class TestAsTools:
             ("http_get", '{"url": "http://[::1]:8080/"}', "[::1]:8080"),
         ],
     )
-    def test_always_is_for_one_program_or_one_site(
+    def test_an_always_approval_covers_one_program_or_one_site(
         self, tmp_path: Path, name: str, arguments: str, scope: str
     ) -> None:
         scope_of = builtin_tools(tmp_path, ToolSettings())[name].confirmation_scope
@@ -470,7 +478,7 @@ class TestAsTools:
         "arguments",
         ["", "[]", "{}", '{"command": "a; b", "url": "ftp://x"}', '{"command": 1, "url": 1}'],
     )
-    def test_a_call_that_cannot_be_read_has_no_scope(
+    def test_a_malformed_call_has_no_always_scope(
         self, tmp_path: Path, name: str, arguments: str
     ) -> None:
         scope_of = builtin_tools(tmp_path, ToolSettings())[name].confirmation_scope
@@ -478,17 +486,19 @@ class TestAsTools:
         with pytest.raises((ToolError, ValueError, LookupError, TypeError, AttributeError)):
             scope_of(arguments)
 
-    async def test_a_refusal_is_told_in_words(self, tmp_path: Path, run: Run) -> None:
+    async def test_a_refusal_is_reported_to_the_model(self, tmp_path: Path, run: Run) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
         result = await run(tools["read_file"], path="../x", start_line=1, max_lines=None)
         assert result.output.startswith("Error: '../x' is outside of the project's folder")
         assert result.error is not None
 
-    async def test_bad_arguments_are_told_as_by_every_tool(self, tmp_path: Path, run: Run) -> None:
+    async def test_invalid_arguments_are_reported_to_the_model(
+        self, tmp_path: Path, run: Run
+    ) -> None:
         result = await run(builtin_tools(tmp_path, ToolSettings())["write_file"], path=3)
         assert "do not fit" in result.output
 
-    async def test_what_is_written_is_read(self, tmp_path: Path, run: Run) -> None:
+    async def test_a_written_file_is_read_back(self, tmp_path: Path, run: Run) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
         await run(tools["write_file"], path="a.txt", content="hello")
         assert (await run(tools["read_file"], path="a.txt")).output == "hello"

@@ -26,11 +26,11 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
-def test_threads_of_one_core_count_once(files: dict[str, str]) -> None:
+def test_hyper_threads_of_one_core_count_once(files: dict[str, str]) -> None:
     assert cpu.physical_cores() == 2
 
 
-def test_without_knowledge_every_thread_is_a_core(files: dict[str, str]) -> None:
+def test_without_cpu_information_every_thread_counts_as_a_core(files: dict[str, str]) -> None:
     files.clear()
     assert cpu.physical_cores() == 4
     assert cpu.cpu_features() == []
@@ -47,16 +47,16 @@ def test_a_busy_machine_has_fewer_free_cores(
 @pytest.mark.parametrize(
     ("quota", "cores"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", 2), ("", 2)]
 )
-def test_a_control_group_may_grant_fewer(files: dict[str, str], quota: str, cores: int) -> None:
+def test_a_control_group_limits_the_cores(files: dict[str, str], quota: str, cores: int) -> None:
     files["/sys/fs/cgroup/cpu.max"] = quota
     assert cpu.physical_cores() == cores
 
 
-def test_features_are_called_as_people_call_them(files: dict[str, str]) -> None:
+def test_cpu_features_have_their_common_names(files: dict[str, str]) -> None:
     assert cpu.cpu_features() == ["avx2", "fma"]
 
 
-def test_a_limit_of_memory_counts(files: dict[str, str]) -> None:
+def test_a_control_group_limits_the_memory(files: dict[str, str]) -> None:
     files["/sys/fs/cgroup/memory.max"] = "1000000\n"
     assert cpu.memory_bytes() == 1_000_000
     files["/sys/fs/cgroup/memory.max"] = "max\n"

@@ -18,7 +18,7 @@ def tiny(tmp_path: Path) -> Path:
     return write_tiny_gguf(tmp_path / "tiny.gguf")
 
 
-def test_a_whole_file_tells_about_itself(tiny: Path) -> None:
+def test_a_complete_file_is_described(tiny: Path) -> None:
     info = check_gguf(tiny)
     assert (info.architecture, info.name) == ("llama", "Tiny Random")
     assert (info.quantization, info.context_length) == ("F32", 2048)
@@ -26,13 +26,13 @@ def test_a_whole_file_tells_about_itself(tiny: Path) -> None:
     assert set(info.control_tokens) == {"<|im_start|>", "<|im_end|>", "</s>", "<s>"}
 
 
-def test_a_peek_tells_the_same_without_the_vocabulary(tiny: Path) -> None:
+def test_a_peek_returns_the_same_without_the_vocabulary(tiny: Path) -> None:
     info = peek_gguf(tiny)
     assert (info.name, info.quantization, info.context_length) == ("Tiny Random", "F32", 2048)
     assert info.control_tokens == ()
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_naming_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no model file .*gone\.gguf"):
         check_gguf(tmp_path / "gone.gguf")
 
@@ -55,7 +55,7 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "what kind of model"),
     ],
 )
-def test_what_is_no_gguf_is_told(tmp_path: Path, content: bytes, fault: str) -> None:
+def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
     with pytest.raises(UserError, match=fault) as caught:
@@ -79,7 +79,7 @@ def test_what_is_no_gguf_is_told(tmp_path: Path, content: bytes, fault: str) -> 
         ({"general__alignment": 3}, "power of two"),
     ],
 )
-def test_numbers_that_would_crash_the_library_are_refused(
+def test_values_that_would_crash_the_library_are_refused(
     tmp_path: Path, changes: dict[str, str | int | None], fault: str
 ) -> None:
     path = write_tiny_gguf(tmp_path / "odd.gguf", **changes)
@@ -87,7 +87,7 @@ def test_numbers_that_would_crash_the_library_are_refused(
         check_gguf(path)
 
 
-def test_a_download_that_was_cut_off_is_noticed(tiny: Path) -> None:
+def test_a_truncated_download_is_detected(tiny: Path) -> None:
     with tiny.open("r+b") as file:
         file.truncate(tiny.stat().st_size - 1000)
     with pytest.raises(UserError, match="cut off"):
@@ -105,7 +105,7 @@ def test_a_download_that_was_cut_off_is_noticed(tiny: Path) -> None:
         (2, (1 << 39, 1 << 39), 0, 0, "cut off"),
     ],
 )
-def test_tensors_that_cannot_be_are_refused(
+def test_invalid_tensors_are_refused(
     tmp_path: Path, dimensions: int, shape: tuple[int, ...], kind: int, offset: int, fault: str
 ) -> None:
     name = b"w"
@@ -121,7 +121,7 @@ def test_tensors_that_cannot_be_are_refused(
         check_gguf(path)
 
 
-def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_tensors_with_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.gguf"
     raw = header(metadata(), shapes())
     path.write_bytes(raw.replace(b"blk.1.attn_k.weight", b"blk.1.attn_q.weight"))
@@ -129,7 +129,7 @@ def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
         check_gguf(path)
 
 
-def test_a_model_in_pieces_needs_all_of_them(tmp_path: Path) -> None:
+def test_a_split_model_requires_all_of_its_files(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "big-00001-of-00002.gguf")
     with pytest.raises(UserError, match="big-00002-of-00002"):
         check_gguf(path)
@@ -137,7 +137,7 @@ def test_a_model_in_pieces_needs_all_of_them(tmp_path: Path) -> None:
     assert check_gguf(path).architecture == "llama"
 
 
-def test_no_mutation_of_the_header_is_a_traceback(tiny: Path, tmp_path: Path) -> None:
+def test_a_mutated_header_raises_no_other_exception(tiny: Path, tmp_path: Path) -> None:
     whole = tiny.read_bytes()
     head = len(header(metadata(), shapes()))
     draw = random.Random(3)

@@ -19,7 +19,7 @@ class Silent(Engine):
         pass
 
 
-async def test_a_timeout_names_the_configured_limit_and_not_the_rest_of_it() -> None:
+async def test_a_timeout_names_the_configured_limit() -> None:
     engine = Silent(Path("model.gguf"), LocalEngineSettings())
     started = asyncio.get_running_loop().time() - 60
     generation = Generation(engine, {}, label="local:m", started=started, timeout_s=60)

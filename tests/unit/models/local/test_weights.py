@@ -58,7 +58,7 @@ def install(root: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes] = PA
     monkeypatch.syspath_prepend(str(root))
 
 
-def test_a_path_names_its_file(tmp_path: Path) -> None:
+def test_a_path_locates_its_file(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "日本 model.gguf")
     assert locate(str(path)).path == path
 
@@ -70,17 +70,17 @@ def test_a_home_path_is_expanded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/nowhere/x.gguf", "x.gguf", "~nobody/x.gguf", "./x\0.gguf"])
-def test_a_path_without_a_file_is_an_error_that_names_it(name: str) -> None:
+def test_a_missing_file_is_an_error_naming_the_path(name: str) -> None:
     with pytest.raises(UserError, match=r"there is no model file"):
         locate(name)
 
 
-def test_a_folder_is_not_a_file(folder: Path) -> None:
+def test_a_folder_is_refused_as_a_model(folder: Path) -> None:
     with pytest.raises(UserError, match="is a folder"):
         locate(str(folder))
 
 
-def test_a_name_is_a_file_that_begins_with_it(folder: Path) -> None:
+def test_a_name_matches_a_file_by_prefix(folder: Path) -> None:
     path = write_tiny_gguf(folder / "Qwen3-4B-Q4.gguf")
     assert locate("qwen3").path == path
     assert locate("Qwen3-4B-Q4.gguf").path == path
@@ -88,7 +88,7 @@ def test_a_name_is_a_file_that_begins_with_it(folder: Path) -> None:
         locate("llama")
 
 
-def test_a_name_that_fits_several_is_refused_unless_one_fits_exactly(folder: Path) -> None:
+def test_an_ambiguous_name_is_refused_unless_one_matches_exactly(folder: Path) -> None:
     write_tiny_gguf(folder / "m.gguf")
     write_tiny_gguf(folder / "m-large.gguf")
     assert locate("m").name == "m"
@@ -97,7 +97,7 @@ def test_a_name_that_fits_several_is_refused_unless_one_fits_exactly(folder: Pat
         locate("m-lar")
 
 
-def test_what_is_no_model_of_its_own_is_not_found(folder: Path) -> None:
+def test_broken_and_partial_files_are_not_listed(folder: Path) -> None:
     (folder / "broken.gguf").write_bytes(b"nothing")
     write_tiny_gguf(folder / "mmproj-x.gguf")
     write_tiny_gguf(folder / "big-00002-of-00002.gguf")
@@ -105,7 +105,7 @@ def test_what_is_no_model_of_its_own_is_not_found(folder: Path) -> None:
     assert available_weights() == []
 
 
-def test_the_default_is_the_variable_then_the_setting_then_the_largest(
+def test_the_default_is_the_variable_then_the_setting_then_the_largest_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_the_default_is_the_variable_then_the_setting_then_the_largest(
     assert locate("").name == "small"
 
 
-def test_the_default_leaves_half_of_the_memory_free(
+def test_the_default_model_leaves_half_of_the_memory_free(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = write_tiny_gguf(folder / "small.gguf")
@@ -136,7 +136,7 @@ def test_the_default_leaves_half_of_the_memory_free(
     assert locate("").name == "small"
 
 
-def test_parts_are_joined_when_they_are_needed_and_only_once(
+def test_parts_are_joined_once_on_first_use(
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -154,14 +154,16 @@ def test_parts_are_joined_when_they_are_needed_and_only_once(
     assert capsys.readouterr().err == ""
 
 
-def test_progress_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path / "site", monkeypatch)
     seen: list[tuple[int, int]] = []
     ready_file(SLICED, folder, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (SLICED.size, SLICED.size)
 
 
-def test_two_at_once_join_once(
+def test_concurrent_joins_join_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "site", monkeypatch)
@@ -183,7 +185,7 @@ def test_two_at_once_join_once(
     assert (folder / SLICED.file).read_bytes() == b"".join(PARTS)
 
 
-def test_a_missing_part_is_named_with_the_command(
+def test_a_missing_part_is_reported_with_the_command(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "site", monkeypatch, PARTS[:2])
@@ -201,7 +203,7 @@ def test_altered_parts_are_refused_and_nothing_is_left(
     assert [path.name for path in folder.iterdir()] == [".sliced-q4.gguf.lock"]
 
 
-def test_a_full_disk_is_told_before_anything_is_written(
+def test_a_full_disk_is_reported_before_anything_is_written(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path / "site", monkeypatch)
@@ -210,16 +212,14 @@ def test_a_full_disk_is_told_before_anything_is_written(
     assert not (folder / SLICED.file).exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "site", monkeypatch)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="cannot be written"):
         ready_file(SLICED, tmp_path / "file" / "models")
 
 
-def test_a_package_of_one_file_is_used_where_it_lies(
+def test_a_package_of_one_file_is_used_in_place(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = WeightPackage(
@@ -242,7 +242,7 @@ def test_a_package_of_one_file_is_used_where_it_lies(
     assert locate("").name == "whole"
 
 
-def test_local_is_a_provider_that_needs_no_name(folder: Path) -> None:
+def test_local_is_a_provider_that_needs_no_model_name(folder: Path) -> None:
     write_tiny_gguf(folder / "m.gguf")
     assert "local" in known_providers()
     for name in ("local:", "local:m", "local:default", f"local:{folder / 'm.gguf'}"):
@@ -257,13 +257,13 @@ def test_a_local_model_takes_no_url_and_no_key(folder: Path) -> None:
         resolve_model("local:m", base_url="http://localhost:1/v1")
 
 
-def test_without_the_library_the_extra_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ekiden.models.local.local_model.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"ekiden\[local\]"):
         resolve_model("local:m")
 
 
-def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EKIDEN_LOCAL_CTX", "8192")
     monkeypatch.setenv("EKIDEN_LOCAL_THREADS", "3")
     assert LocalEngineSettings.from_environment() == LocalEngineSettings(n_ctx=8192, threads=3)
@@ -273,6 +273,6 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("wrong", [{"n_ctx": 1}, {"threads": 0}, {"max_waiting": 0}])
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError):
         LocalEngineSettings(**wrong)

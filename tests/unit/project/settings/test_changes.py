@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_a_file_that_is_missing_is_made_for_this_user_only(folder: Folder) -> None:
+def test_a_missing_file_is_created_for_the_user_only(folder: Folder) -> None:
     change = folder.set("routing.strategy", "rule")
     assert change == SettingChange(
         name="agents.routing.strategy", path=folder.file, is_changed=True, value="rule"
@@ -71,7 +71,7 @@ def test_a_file_that_is_missing_is_made_for_this_user_only(folder: Folder) -> No
     assert folder.files() == ["settings.json"]
 
 
-def test_the_rest_of_the_file_stays(folder: Folder) -> None:
+def test_the_rest_of_the_file_is_unchanged(folder: Folder) -> None:
     folder.write(NOTED)
     folder.set("chat.markdown", False)
     assert folder.read() == NOTED.replace(
@@ -81,7 +81,7 @@ def test_the_rest_of_the_file_stays(folder: Folder) -> None:
     assert folder.read() == NOTED
 
 
-def test_the_user_has_a_file_too(tmp_path: Path) -> None:
+def test_user_settings_are_written_to_their_own_file(tmp_path: Path) -> None:
     home, root = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     root.mkdir()
@@ -115,7 +115,9 @@ def test_the_user_has_a_file_too(tmp_path: Path) -> None:
         ("mcpServers", '{"y": {"url": "http://localhost"}}', {"y": {"url": "http://localhost"}}),
     ],
 )
-def test_text_is_typed_by_the_setting(folder: Folder, key: str, text: str, stored: object) -> None:
+def test_text_is_converted_to_the_type_of_the_setting(
+    folder: Folder, key: str, text: str, stored: object
+) -> None:
     assert folder.set(key, text).value == stored
     value: Any = json.loads(folder.read())
     while isinstance(value, dict) and value != stored:
@@ -142,7 +144,7 @@ def test_text_is_typed_by_the_setting(folder: Folder, key: str, text: str, store
         ("model", "a\ud800", "U+D800"),
     ],
 )
-def test_a_value_that_it_does_not_take_changes_nothing(
+def test_an_invalid_value_changes_nothing(
     folder: Folder, key: str, value: object, says: str
 ) -> None:
     folder.write(NOTED)
@@ -153,7 +155,7 @@ def test_a_value_that_it_does_not_take_changes_nothing(
     assert folder.files() == ["settings.json"]
 
 
-def test_names_that_are_no_single_setting_are_refused(folder: Folder) -> None:
+def test_a_name_of_several_settings_is_refused(folder: Folder) -> None:
     with pytest.raises(UnknownSetting, match="did you mean 'routing.strategy'"):
         folder.set("routing.stratgy", "rule")
     with pytest.raises(UnknownSetting, match="there are: chat.history, chat.markdown"):
@@ -161,7 +163,7 @@ def test_names_that_are_no_single_setting_are_refused(folder: Folder) -> None:
     assert not folder.file.parent.exists()
 
 
-def test_a_value_that_is_there_already_writes_nothing(folder: Folder) -> None:
+def test_an_equal_value_writes_nothing(folder: Folder) -> None:
     folder.write(NOTED)
     before = folder.file.stat()
     assert not folder.set("model", "openai:b").is_changed
@@ -176,7 +178,7 @@ def test_a_file_with_other_faults_is_not_changed(folder: Folder) -> None:
     assert "memory:" not in folder.read()
 
 
-def test_a_wrong_value_can_be_set_right_and_a_wrong_key_removed(folder: Folder) -> None:
+def test_an_invalid_value_can_be_corrected_and_an_unknown_key_removed(folder: Folder) -> None:
     folder.write('{"modle": "x", "chat": {"history": "y", "x.y": 1}}')
     assert folder.unset("modle").is_changed
     with pytest.raises(UnknownSetting):
@@ -190,14 +192,14 @@ def test_a_wrong_value_can_be_set_right_and_a_wrong_key_removed(folder: Folder) 
 @pytest.mark.parametrize(
     "text", ['{"model": ', "[]", '{"agents": 5}', '{"agents": {"routing": []}}']
 )
-def test_a_file_that_is_no_object_where_one_is_needed_is_told(folder: Folder, text: str) -> None:
+def test_a_file_that_is_no_object_is_refused(folder: Folder, text: str) -> None:
     folder.write(text)
     with pytest.raises(SettingsInvalid, match="settings.json:1:"):
         folder.set("routing.strategy", "rule")
     assert folder.read() == text
 
 
-def test_removing_what_is_not_there_changes_nothing(folder: Folder) -> None:
+def test_removing_an_unset_value_changes_nothing(folder: Folder) -> None:
     assert not folder.unset("model").is_changed
     assert not folder.file.parent.exists()
     folder.write(NOTED)
@@ -216,14 +218,14 @@ def test_servers_are_set_and_removed_one_by_one(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o664])
-def test_the_mode_is_kept(folder: Folder, mode: int) -> None:
+def test_the_file_mode_is_kept(folder: Folder, mode: int) -> None:
     folder.write("{}")
     folder.file.chmod(mode)
     folder.set("model", "openai:b")
     assert stat.S_IMODE(folder.file.stat().st_mode) == mode
 
 
-def test_a_link_stays_and_its_target_changes(folder: Folder, tmp_path: Path) -> None:
+def test_a_symlink_is_kept_and_its_target_changes(folder: Folder, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles"
     real.mkdir()
     (real / "ekiden.json").write_text("{}")
@@ -235,7 +237,7 @@ def test_a_link_stays_and_its_target_changes(folder: Folder, tmp_path: Path) -> 
     assert sorted(path.name for path in real.iterdir()) == ["ekiden.json"]
 
 
-def test_a_link_to_nothing_is_filled(folder: Folder, tmp_path: Path) -> None:
+def test_the_target_of_a_dangling_symlink_is_created(folder: Folder, tmp_path: Path) -> None:
     folder.file.parent.mkdir()
     folder.file.symlink_to(tmp_path / "later.json")
     folder.set("model", "openai:b")
@@ -259,7 +261,7 @@ def lock_that_is_a_link(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "make", [in_place_of_the_folder, in_a_folder_that_is_missing, lock_that_is_a_link]
 )
-def test_a_place_that_takes_no_file_is_told(folder: Folder, make: Callable[[Folder], None]) -> None:
+def test_an_unwritable_place_is_reported(folder: Folder, make: Callable[[Folder], None]) -> None:
     make(folder)
     with pytest.raises(SettingsNotWritten, match="cannot write .*; it is unchanged"):
         folder.set("model", "openai:b")
@@ -267,7 +269,7 @@ def test_a_place_that_takes_no_file_is_told(folder: Folder, make: Callable[[Fold
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])
-def test_a_full_disk_leaves_the_file_as_it_was(
+def test_a_full_disk_leaves_the_file_unchanged(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     folder.write(NOTED)
@@ -283,7 +285,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(
     assert folder.files() == ["settings.json"]
 
 
-def test_a_file_that_is_write_protected_is_not_replaced(
+def test_a_write_protected_file_is_not_replaced(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write("{}")
@@ -294,7 +296,7 @@ def test_a_file_that_is_write_protected_is_not_replaced(
     assert folder.read() == "{}"
 
 
-def test_a_folder_in_place_of_the_file_is_told(folder: Folder) -> None:
+def test_a_folder_in_place_of_the_file_is_reported(folder: Folder) -> None:
     folder.file.mkdir(parents=True)
     with pytest.raises(SettingsInvalid, match="is not a file"):
         folder.set("model", "openai:b")
@@ -325,7 +327,7 @@ def value_for(key: str) -> object:
     return {"mcpServers": {"command": "x"}, "tools": ["x"]}.get(key.partition(".")[0], "openai:y")
 
 
-def test_writers_in_one_process_take_turns(folder: Folder) -> None:
+def test_concurrent_writers_in_one_process_lose_nothing(folder: Folder) -> None:
     start = threading.Barrier(len(KEYS))
 
     def write(key: str) -> bool:
@@ -339,7 +341,7 @@ def test_writers_in_one_process_take_turns(folder: Folder) -> None:
     assert folder.files() == ["settings.json"]
 
 
-def test_a_writer_that_never_ends_is_not_waited_for_for_ever(
+def test_waiting_for_another_writer_times_out(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write("{}")
@@ -385,7 +387,7 @@ while True:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_writer_killed_at_any_call_leaves_the_old_file_or_the_new_one(folder: Folder) -> None:
+def test_a_writer_killed_at_any_call_leaves_the_old_or_the_new_file(folder: Folder) -> None:
     folder.write('{"chat": {"history": 0}}')
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder.root)],
@@ -412,7 +414,7 @@ class TestTogether:
 
     BOTH = '{"agents": {"routing": {"default_agent": "a", "fallback": "default_agent"}}}'
 
-    def test_a_fallback_needs_its_agent_first(self, folder: Folder) -> None:
+    def test_a_default_agent_fallback_requires_a_default_agent(self, folder: Folder) -> None:
         with pytest.raises(SettingsInvalid) as refused:
             folder.set("routing.fallback", "default_agent")
         assert str(refused.value) == (
@@ -425,7 +427,9 @@ class TestTogether:
         folder.set("routing.fallback", "default_agent")
         assert load_settings(folder.root).settings.agents.routing.default_agent == "a"
 
-    def test_the_user_may_have_named_the_agent(self, folder: Folder, tmp_path: Path) -> None:
+    def test_the_default_agent_may_be_set_in_the_user_file(
+        self, folder: Folder, tmp_path: Path
+    ) -> None:
         home = tmp_path / "home"
         home.mkdir()
         with pytest.raises(SettingsInvalid, match="`ekiden config set --user agents.routing.def"):
@@ -436,7 +440,9 @@ class TestTogether:
             unset_setting("routing.default_agent", where="user", root=tmp_path, home=home)
 
     @pytest.mark.parametrize("key", ["routing.default_agent", "routing.defaultAgent"])
-    def test_the_agent_stays_while_the_fallback_needs_it(self, folder: Folder, key: str) -> None:
+    def test_a_default_agent_required_by_the_fallback_cannot_be_removed(
+        self, folder: Folder, key: str
+    ) -> None:
         folder.write(self.BOTH)
         with pytest.raises(SettingsInvalid, match="first `ekiden config set agents.routing.fallb"):
             folder.set(key, None)
@@ -446,7 +452,7 @@ class TestTogether:
         folder.unset("agents")
         assert "agent" not in folder.read()
 
-    def test_removing_what_hides_a_fallback_is_refused(
+    def test_removing_an_override_of_an_invalid_fallback_is_refused(
         self, folder: Folder, tmp_path: Path
     ) -> None:
         user = tmp_path / "home" / ".ekiden" / "settings.json"
@@ -456,7 +462,7 @@ class TestTogether:
         with pytest.raises(SettingsInvalid, match="set --user agents.routing.default_agent NAME`"):
             unset_setting("routing.fallback", root=tmp_path, home=tmp_path / "home")
 
-    def test_a_file_that_is_wrong_can_be_put_right(self, folder: Folder) -> None:
+    def test_an_inconsistent_file_can_be_corrected(self, folder: Folder) -> None:
         broken = '{"agents": {"routing": {"fallback": "default_agent"}}}'
         folder.write(broken)
         with pytest.raises(SettingsInvalid, match="cannot be 'default_agent'"):
@@ -467,7 +473,7 @@ class TestTogether:
         folder.write(broken)
         assert folder.unset("routing.fallback").is_changed
 
-    def test_a_check_sees_what_would_hold_and_can_refuse(self, folder: Folder) -> None:
+    def test_a_check_gets_the_new_settings_and_can_refuse(self, folder: Folder) -> None:
         folder.write('{"model": "openai:b"}')
         seen: list[Settings] = []
 

@@ -37,23 +37,23 @@ NOTED = """\
 }"""
 
 
-def test_a_value_is_replaced_and_every_other_character_stays() -> None:
+def test_a_replaced_value_leaves_all_other_characters_unchanged() -> None:
     changed = with_value(NOTED, path("agents.routing.rule.confidence_threshold"), 85)
     assert changed == NOTED.replace("70", "85")
     changed = with_value(NOTED, path("model"), None)
     assert changed == NOTED.replace('"openai:x"', "null")
 
 
-def test_a_value_that_is_there_already_changes_nothing() -> None:
+def test_an_equal_value_changes_nothing() -> None:
     assert with_value(NOTED, path("model"), "openai:x") is NOTED
 
 
-def test_one_and_true_are_different_values() -> None:
+def test_the_values_1_and_true_are_different() -> None:
     assert with_value('{"a": 1}', path("a"), True) == '{"a": true}'
     assert with_value('{"a": 1}', path("a"), 1.0) == '{"a": 1.0}'
 
 
-def test_a_spelling_that_is_in_the_file_is_kept() -> None:
+def test_the_existing_spelling_of_a_key_is_kept() -> None:
     spelled = [("a",), ("max_bytes", "maxBytes")]
     assert with_value('{"a": {"maxBytes": 1}}', spelled, 2) == '{"a": {"maxBytes": 2}}'
     assert with_value('{"a": {}}', spelled, 2) == '{"a": {"max_bytes": 2}}'
@@ -91,13 +91,13 @@ def test_a_spelling_that_is_in_the_file_is_kept() -> None:
         ('{"a": [\n]}\n', '{"a": [\n],\n  "k": 1\n}\n'),
     ],
 )
-def test_a_new_key_stands_at_the_end_in_the_manner_of_the_file(before: str, after: str) -> None:
+def test_a_new_key_is_appended_in_the_style_of_the_file(before: str, after: str) -> None:
     changed = with_value(before, path("k"), 1)
     assert changed == after
     assert plain(changed) == {**plain(before), "k": 1}
 
 
-def test_a_new_key_deep_down_brings_its_objects() -> None:
+def test_a_new_nested_key_creates_its_objects() -> None:
     assert with_value(NOTED, path("tools.shell.timeout"), 5) == NOTED.replace(
         "true\n    }\n}",
         'true\n    },\n    "tools": {\n        "shell": {\n            "timeout": 5'
@@ -113,7 +113,7 @@ def test_a_comment_at_the_end_of_an_object_stays_before_the_new_key() -> None:
     )
 
 
-def test_objects_and_long_lists_take_lines_of_their_own() -> None:
+def test_objects_and_long_lists_are_written_on_several_lines() -> None:
     server = {"command": "npx", "args": ["-y", "x"], "env": {}}
     assert with_value("{\n}", path("s"), server) == (
         '{\n  "s": {\n    "command": "npx",\n    "args": ["-y", "x"],\n    "env": {}\n  }\n}'
@@ -124,7 +124,7 @@ def test_objects_and_long_lists_take_lines_of_their_own() -> None:
     assert plain(changed) == {"allow": hosts}
 
 
-def test_text_is_written_as_it_reads() -> None:
+def test_text_is_written_without_unneeded_escapes() -> None:
     assert with_value('{"a": 0}', path("a"), '日本 😀 "x"\\') == '{"a": "日本 😀 \\"x\\"\\\\"}'
 
 
@@ -162,13 +162,13 @@ def test_a_key_is_removed_with_its_comma_and_its_line(before: str, after: str) -
     assert "k" not in plain(changed)
 
 
-def test_a_key_deep_down_is_removed_and_its_objects_stay() -> None:
+def test_a_nested_key_is_removed_and_its_objects_stay() -> None:
     assert without('{"a": {"b": {"c": 1}}}', path("a.b.c")) == '{"a": {"b": {}}}'
     assert without('{"a": 1}', path("a.b.c")) == '{"a": 1}'
 
 
 @pytest.mark.parametrize("text", ['{"a": 1', "{'a': 1}", '{"a": 1} x'])
-def test_what_is_not_json_is_not_changed(text: str) -> None:
+def test_text_that_is_not_json_is_not_changed(text: str) -> None:
     with pytest.raises(JsoncError):
         with_value(text, path("k"), 1)
     with pytest.raises(JsoncError):
@@ -176,7 +176,7 @@ def test_what_is_not_json_is_not_changed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", '{"k": 5}', '{"k": []}'])
-def test_something_else_in_place_of_an_object_is_not_overwritten(text: str) -> None:
+def test_a_value_in_place_of_an_object_is_not_overwritten(text: str) -> None:
     with pytest.raises(JsoncError, match="an object is needed here"):
         with_value(text, path("k.x"), 1)
 
@@ -222,7 +222,7 @@ def assigned(value: Any, keys: list[str], new: Any) -> Any:
 
 
 @given(files(), paths, st.sampled_from([7, "new", [1], {"x": {"y": []}}, None]))
-def test_any_file_has_the_value_afterwards_and_all_else(
+def test_setting_a_key_in_any_file_keeps_everything_else(
     text: str, keys: list[str], new: Any
 ) -> None:
     try:
@@ -239,7 +239,7 @@ def test_any_file_has_the_value_afterwards_and_all_else(
 
 
 @given(files(), paths)
-def test_any_file_lacks_the_key_afterwards_and_nothing_else(text: str, keys: list[str]) -> None:
+def test_removing_a_key_from_any_file_keeps_everything_else(text: str, keys: list[str]) -> None:
     changed = without(text, [(key,) for key in keys])
     node = parse(text).root
     wanted = inner = json.loads(json.dumps(plain(text)))
@@ -260,13 +260,13 @@ def members(node: JsoncNode | None) -> tuple[JsoncMember, ...]:
 
 
 @given(files(), st.sampled_from(["x", "y"]))
-def test_what_was_added_can_be_removed_again(text: str, key: str) -> None:
+def test_an_added_key_can_be_removed_again(text: str, key: str) -> None:
     added = with_value(text, path(key), 1)
     removed = without(added, path(key))
     assert plain(removed) == plain(text)
     assert comments(removed) == comments(text)
 
 
-def test_comments_inside_a_list_that_is_replaced_go_with_it_and_those_around_it_stay() -> None:
+def test_comments_inside_a_replaced_list_are_removed_and_others_stay() -> None:
     text = '{\n  // above\n  "a": [1, /* in */ 2], // behind\n}'
     assert with_value(text, [("a",)], [3]) == '{\n  // above\n  "a": [3], // behind\n}'

@@ -33,13 +33,13 @@ def plain(text: str) -> Any:
 
 
 @given(values, st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_json_is_read_as_the_standard_reader_does(value: Any, indent: Any, ascii: bool) -> None:
+def test_json_is_read_as_by_the_standard_library(value: Any, indent: Any, ascii: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii)
     assert plain(text) == json.loads(text)
 
 
 @given(st.text(st.sampled_from('{}[]",:/*\n\\u0019.-eatrulsn '), max_size=40))
-def test_whatever_is_read_was_json_or_had_comments_or_commas(text: str) -> None:
+def test_only_json_with_comments_or_trailing_commas_is_accepted(text: str) -> None:
     try:
         found: object = parse(text)
     except JsoncError as exc:
@@ -51,7 +51,7 @@ def test_whatever_is_read_was_json_or_had_comments_or_commas(text: str) -> None:
 
 
 @each_case("text", ["", " \r\n\t", "// nothing", "/* * / **/", "\ufeff", "//\r//\n"])
-def test_a_text_may_have_nothing_in_it(text: str) -> None:
+def test_an_empty_text_has_no_value(text: str) -> None:
     assert parse(text).root is None
 
 
@@ -70,7 +70,7 @@ def test_a_text_may_have_nothing_in_it(text: str) -> None:
         ("12345678901234567890", 12345678901234567890),
     ],
 )
-def test_comments_and_last_commas_are_taken(text: str, value: Any) -> None:
+def test_comments_and_trailing_commas_are_accepted(text: str, value: Any) -> None:
     if value is None:
         with pytest.raises(JsoncError):
             parse(text)
@@ -114,19 +114,21 @@ def test_comments_and_last_commas_are_taken(text: str, value: Any) -> None:
         ('{"a":' * 200_000, 160, "more than 32"),
     ],
 )
-def test_what_is_not_json_is_refused_where_that_shows(text: str, offset: int, says: str) -> None:
+def test_text_that_is_not_json_is_refused_with_its_position(
+    text: str, offset: int, says: str
+) -> None:
     with pytest.raises(JsoncError) as caught:
         parse(text)
     assert says in str(caught.value)
     assert caught.value.offset == offset
 
 
-def test_keys_that_come_twice_are_told_at_any_depth() -> None:
+def test_duplicate_keys_are_reported_at_any_depth() -> None:
     document = parse('{"a": [{"b": 1, "b": 2}], "a": 3}')
     assert [(each.key, each.start) for each in document.duplicates] == [("b", 16), ("a", 26)]
 
 
-def test_places_count_lines_of_every_system() -> None:
+def test_positions_count_line_endings_of_every_system() -> None:
     text = '{\r\n"a":\r1,\n "日": 2}'
     document = parse(text)
     assert isinstance(document.root, ObjectNode)

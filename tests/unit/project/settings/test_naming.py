@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_name_of_the_files_is_taken_and_another_refused(root: Path) -> None:
+def test_a_name_of_an_agent_file_is_accepted_and_another_refused(root: Path) -> None:
     check = agent_names_check(KEY, root=root, home=root / "home")
     check(settings("reception"))
     check(settings(None))
@@ -44,7 +44,7 @@ def test_a_name_of_the_files_is_taken_and_another_refused(root: Path) -> None:
     )
 
 
-def test_where_no_files_decide_every_name_is_taken(root: Path, tmp_path: Path) -> None:
+def test_without_agent_files_every_name_is_accepted(root: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     agent_names_check(KEY, root=tmp_path / "empty", home=root / "home")(settings("anybody"))
     in_python = replace(settings("anybody"), team="desk:team")
@@ -61,7 +61,9 @@ def test_where_no_files_decide_every_name_is_taken(root: Path, tmp_path: Path) -
         ("watch", {"enabled": False, "fallback": "default_agent"}, False),
     ],
 )
-def test_a_team_that_is_loaded_decides(name: str, routing: dict[str, Any], is_taken: bool) -> None:
+def test_the_agents_of_a_loaded_team_are_the_known_names(
+    name: str, routing: dict[str, Any], is_taken: bool
+) -> None:
     check = agent_names_check(KEY, agents=TEAM)
     if is_taken:
         check(settings(name, **routing))
@@ -70,7 +72,7 @@ def test_a_team_that_is_loaded_decides(name: str, routing: dict[str, Any], is_ta
         check(settings(name, **routing))
 
 
-def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
+def test_an_unknown_name_in_user_settings_is_refused_only_where_used() -> None:
     check = agent_names_check(KEY, where="user", agents=TEAM)
     check(settings("of-another-project"))
     with pytest.raises(SettingsInvalid, match="no agent has this name"):
@@ -81,7 +83,7 @@ def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
     ("key", "routing"),
     [("routing.fallback", {"fallback": "default_agent"}), ("routing.enabled", {"enabled": False})],
 )
-def test_what_makes_the_name_matter_is_checked_too(key: str, routing: dict[str, Any]) -> None:
+def test_settings_that_depend_on_the_name_check_it(key: str, routing: dict[str, Any]) -> None:
     check = agent_names_check(key, agents=TEAM)
     check(settings("nobody"))
     with pytest.raises(SettingsInvalid, match="no agent has this name"):
@@ -90,7 +92,9 @@ def test_what_makes_the_name_matter_is_checked_too(key: str, routing: dict[str, 
 
 
 @pytest.mark.parametrize("routing", ['"fallback": "default_agent"', '"enabled": false'])
-def test_a_file_that_was_edited_is_told_with_its_line(root: Path, routing: str) -> None:
+def test_an_unknown_name_in_an_edited_file_is_reported_with_its_line(
+    root: Path, routing: str
+) -> None:
     file = root / ".ekiden" / "settings.json"
     (root / ".ekiden" / "agents" / "broken.md").unlink()
     for name, is_right in (("nobody", False), ("reception", True)):
@@ -106,12 +110,12 @@ def test_a_file_that_was_edited_is_told_with_its_line(root: Path, routing: str) 
         )
 
 
-def test_of_many_agents_some_are_listed() -> None:
+def test_only_some_of_many_agents_are_listed() -> None:
     many: dict[str, Scope] = {f"agent-{number:02}": "project" for number in range(25)}
     with pytest.raises(SettingsInvalid, match="agent-19 and 5 more$"):
         agent_names_check(KEY, agents=many)(settings("somebody else"))
 
 
-def test_a_key_that_means_nothing_is_told() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(UnknownSetting):
         agent_names_check("routing.defualt_agent")

@@ -13,7 +13,7 @@ from ekiden.runtime import Price
 from tests.support.cases import each_case
 
 
-def test_prices_become_those_of_runs() -> None:
+def test_prices_of_the_settings_are_converted_for_runs() -> None:
     given = {
         "openai:x": {"input": 1, "output": 2.5, "cached_input": None},
         "y": {"input": 0, "output": 0},
@@ -44,6 +44,6 @@ def test_prices_become_those_of_runs() -> None:
         ({f"m{n}": {} for n in range(1001)}, "at most 1000 models"),
     ],
 )
-def test_prices_that_make_no_sense_are_refused(prices: object, problem: str) -> None:
+def test_invalid_prices_are_refused(prices: object, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Prices().read(prices)

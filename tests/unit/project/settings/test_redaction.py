@@ -8,7 +8,7 @@ from ekiden.project.settings import redacted
 from tests.support.cases import each_case
 
 
-def test_values_of_environment_and_headers_are_hidden() -> None:
+def test_values_of_environment_and_headers_are_masked() -> None:
     server = {
         "command": "npx",
         "args": ["-y", "--token=abc", "--api-key", "def", "--port", "80", "--verbose"],
@@ -38,11 +38,11 @@ def test_values_of_environment_and_headers_are_hidden() -> None:
         (["git"], ["git"]),
     ],
 )  # fmt: skip
-def test_passwords_in_addresses_are_hidden(value: object, shown: object) -> None:
+def test_passwords_in_addresses_are_masked(value: object, shown: object) -> None:
     assert redacted("store", value) == shown
 
 
-def test_addresses_of_servers_lose_their_parameters() -> None:
+def test_query_parameters_of_server_addresses_are_masked() -> None:
     assert redacted("mcpServers.x", {"url": "https://x.example.org/mcp?key=abc#top"}) == {
         "url": "https://x.example.org/mcp?key=***#top"
     }
@@ -68,7 +68,7 @@ def test_addresses_of_servers_lose_their_parameters() -> None:
         (["https://x.org/?a=ghp_abc", "x=github_pat_1"], ["https://x.org/?a=***", "x=***"]),
     ],
 )
-def test_arguments_that_are_secrets_are_hidden(arguments: list[str], shown: list[str]) -> None:
+def test_secret_arguments_are_masked(arguments: list[str], shown: list[str]) -> None:
     server = {"command": "x", "args": arguments}
     assert redacted("mcpServers.x", server) == {"command": "x", "args": shown}
 
@@ -91,7 +91,7 @@ def test_arguments_that_are_secrets_are_hidden(arguments: list[str], shown: list
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
     ],
 )
-def test_tokens_are_known_by_how_they_begin_wherever_they_stand(token: str) -> None:
+def test_tokens_are_recognized_by_prefix_and_masked_anywhere(token: str) -> None:
     server = {"command": f"run --x {token}", "cwd": f"/srv/{token}", "more": {"a": [token, 1]}}
     assert redacted("mcpServers.x", server) == {
         "command": "run --x ***",
@@ -101,7 +101,7 @@ def test_tokens_are_known_by_how_they_begin_wherever_they_stand(token: str) -> N
     assert redacted("tools.shell.allow", [token]) == ["***"]
 
 
-def test_members_of_a_server_whose_name_tells_are_hidden() -> None:
+def test_secret_fields_of_a_server_are_masked() -> None:
     server = {"url": "https://x.org/", "apiKey": "abc", "auth": {"clientSecret": "d", "user": "e"}}
     assert redacted("mcpServers.x", server) == {
         "url": "https://x.org/",
@@ -110,7 +110,7 @@ def test_members_of_a_server_whose_name_tells_are_hidden() -> None:
     }
 
 
-def test_a_list_that_is_none_is_shown_as_it_is() -> None:
+def test_arguments_of_the_wrong_type_are_shown_unchanged() -> None:
     assert redacted("mcpServers.x", {"command": "x", "args": [1, "a"]}) == {
         "command": "x",
         "args": [1, "a"],

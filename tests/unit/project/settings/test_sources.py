@@ -66,7 +66,7 @@ def test_without_files_the_defaults_hold(places: Places) -> None:
     assert str(loaded.origin("model")) == "default"
 
 
-def test_the_first_that_says_something_decides(places: Places) -> None:
+def test_the_first_source_with_a_value_decides(places: Places) -> None:
     places.user.write_text('{"agents": {"routing": {"strategy": "llm"}}}')
     assert places.load().settings.agents.routing.strategy == "llm"
     assert places.load().origin("routing.strategy").kind == "user"
@@ -82,7 +82,7 @@ def test_the_first_that_says_something_decides(places: Places) -> None:
     assert str(loaded.origin("routing.strategy")) == "call"
 
 
-def test_files_are_merged_key_by_key_and_lists_replaced(places: Places) -> None:
+def test_files_are_merged_key_by_key_and_lists_are_replaced(places: Places) -> None:
     places.user.write_text(
         '{"agents": {"routing": {"enabled": false, "rule": {"confidence_threshold": 50}}},'
         ' "tools": {"shell": {"allow": ["git", "make"], "timeout": 5}}}'
@@ -100,7 +100,7 @@ def test_files_are_merged_key_by_key_and_lists_replaced(places: Places) -> None:
     assert (shell.allow, shell.timeout) == (("ls",), 5.0)
 
 
-def test_servers_are_taken_one_by_one_and_null_leaves_one_out(places: Places) -> None:
+def test_servers_are_merged_one_by_one_and_null_removes_one(places: Places) -> None:
     places.user.write_text(
         '{"mcpServers": {"a": {"command": "a", "args": ["-x"]}, "b": {"command": "b"},'
         ' "c": {"url": "https://c.example.org"}}}'
@@ -128,12 +128,12 @@ def test_servers_are_taken_one_by_one_and_null_leaves_one_out(places: Places) ->
         '{"serverUrl": "http://localhost", "headers": {"A": "b"}, "timeout": 5, "ours": {}}',
     ],
 )
-def test_servers_are_taken_as_other_tools_write_them(places: Places, server: str) -> None:
+def test_servers_are_read_in_the_format_of_other_tools(places: Places, server: str) -> None:
     places.project.write_text(f'{{"mcpServers": {{"x": {server}}}}}')
     assert places.load().settings.mcp_servers == {"x": json.loads(server)}
 
 
-def test_null_of_the_project_overrides_a_value_of_the_user(places: Places) -> None:
+def test_null_in_the_project_overrides_a_value_of_the_user(places: Places) -> None:
     places.user.write_text('{"model": "openai:x"}')
     places.project.write_text('{"model": null}')
     assert places.load().settings.model is None
@@ -156,7 +156,7 @@ def test_null_of_the_project_overrides_a_value_of_the_user(places: Places) -> No
         ("EKIDEN_ROUTING_THRESHOLD", "65", "routing.rule.confidence_threshold", 65),
     ],
 )
-def test_variables_are_read_as_what_they_set(
+def test_environment_variables_have_the_type_of_their_setting(
     places: Places, variable: str, text: str, key: str, value: object
 ) -> None:
     loaded = places.load(**{variable: text})
@@ -164,7 +164,7 @@ def test_variables_are_read_as_what_they_set(
     assert loaded.origin(key) == SettingOrigin(kind="environment", where=variable)
 
 
-def test_an_empty_variable_is_not_set(places: Places) -> None:
+def test_an_empty_variable_is_ignored(places: Places) -> None:
     assert places.load(EKIDEN_MODEL="", EKIDEN_ROUTING_THRESHOLD=" ").settings == Settings()
 
 
@@ -179,12 +179,12 @@ def test_an_empty_variable_is_not_set(places: Places) -> None:
         ("EKIDEN_TEAM", "no colon"),
     ],
 )
-def test_a_bad_variable_is_named(places: Places, variable: str, text: str) -> None:
+def test_an_invalid_variable_is_named(places: Places, variable: str, text: str) -> None:
     with pytest.raises(SettingsInvalid, match=f"^{variable}: .* must be "):
         places.load(**{variable: text})
 
 
-def test_overrides_that_are_none_were_not_given(places: Places) -> None:
+def test_overrides_of_none_are_ignored(places: Places) -> None:
     assert places.load({"model": None, "routing.strategy": None}).settings == Settings()
 
 
@@ -203,7 +203,7 @@ def test_overrides_are_checked(places: Places) -> None:
         places.load({"mcpServers": {"x": {"url": "ftp://b"}}})
 
 
-def test_everything_that_is_wrong_is_told_at_once(places: Places) -> None:
+def test_all_problems_are_reported_at_once(places: Places) -> None:
     places.user.write_text('{"modle": "x",\n "chat": {"history": true}}')
     places.project.write_text('{"store": 5,')
     assert places.problems(EKIDEN_ROUTING_THRESHOLD="x") == [
@@ -266,7 +266,9 @@ def test_everything_that_is_wrong_is_told_at_once(places: Places) -> None:
         ),
     ],
 )
-def test_a_wrong_file_is_told_where_and_what_to_write(places: Places, text: str, says: str) -> None:
+def test_an_invalid_file_is_reported_with_place_and_advice(
+    places: Places, text: str, says: str
+) -> None:
     assert says in places.message(text)
 
 
@@ -276,12 +278,12 @@ def test_a_long_text_is_refused_and_shown_short(places: Places) -> None:
     assert len(long) < 300
 
 
-def test_the_values_of_secrets_are_in_no_message(places: Places) -> None:
+def test_no_message_shows_the_value_of_a_secret(places: Places) -> None:
     said = places.message('{"mcpServers": {"x": {"command": "a", "env": {"T": ["s3cret"]}}}}')
     assert "s3cret" not in said
 
 
-def test_both_spellings_are_taken(places: Places) -> None:
+def test_both_key_spellings_are_accepted(places: Places) -> None:
     places.project.write_text(
         '{"agents": {"foreignUserFolders": true, "routing": {"defaultAgent": "a",'
         ' "rule": {"confidenceThreshold": 1}}}, "tools": {"httpGet": {"maxBytes": 9}}}'
@@ -328,7 +330,7 @@ def make_parent_a_file(path: Path) -> None:
         (make_parent_a_file, "cannot be read: "),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(
+def test_an_unreadable_file_is_reported(
     places: Places, make: Callable[[Path], None], says: str
 ) -> None:
     make(places.project)
@@ -339,7 +341,7 @@ def test_a_file_that_cannot_be_read_is_told(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_without_permission_is_told(places: Places) -> None:
+def test_a_file_without_permission_is_reported(places: Places) -> None:
     places.user.write_text("{}")
     places.user.chmod(0)
     with pytest.raises(SettingsInvalid, match="cannot be read: Permission denied"):
@@ -363,7 +365,7 @@ def test_without_a_home_there_is_no_user_file(
     assert load_settings(places.root, environ={}).settings == Settings()
 
 
-def test_values_and_groups_are_given_as_json_has_them(places: Places) -> None:
+def test_values_and_groups_are_returned_as_json(places: Places) -> None:
     places.project.write_text(
         '{"tools": {"shell": {"allow": ["git"]}}, "mcpServers": {"x": {"command": "y"}}}'
     )
@@ -377,7 +379,7 @@ def test_values_and_groups_are_given_as_json_has_them(places: Places) -> None:
         loaded.origin("tools.shell")
 
 
-def test_entries_are_all_settings_and_each_server(places: Places) -> None:
+def test_entries_lists_all_settings_and_each_server(places: Places) -> None:
     places.project.write_text('{"mcpServers": {"b": {"command": "y"}, "a": {"url": "http://z"}}}')
     names = [each.key for each in places.load().entries()]
     at = names.index("mcpServers.a")
@@ -386,7 +388,7 @@ def test_entries_are_all_settings_and_each_server(places: Places) -> None:
     assert {"model", "chat.markdown", "agents.routing.llm.timeout"} <= set(names)
 
 
-def test_of_very_many_problems_a_hundred_are_told_and_some_in_the_text(places: Places) -> None:
+def test_the_number_of_reported_problems_is_limited(places: Places) -> None:
     keys = ", ".join(f'"unknown{n}": 1' for n in range(5_000))
     places.project.write_text(f"{{{keys}}}")
     with pytest.raises(SettingsInvalid) as caught:
@@ -405,7 +407,7 @@ def test_of_very_many_problems_a_hundred_are_told_and_some_in_the_text(places: P
 class TestTogether:
     """`agents.routing.fallback` and `agents.routing.default_agent`."""
 
-    def test_a_fallback_without_its_agent_is_told_with_its_place(self, places: Places) -> None:
+    def test_a_fallback_without_its_agent_is_reported_with_its_place(self, places: Places) -> None:
         said = places.message('{"agents": {"routing": {\n  "fallback": "default_agent"}}}')
         assert said == (
             "2:3: agents.routing.fallback is 'default_agent', but agents.routing.default_agent "
@@ -413,7 +415,7 @@ class TestTogether:
         )
         assert places.problems() == [("project", 2, 3, "settings.conflict")]
 
-    def test_the_place_is_that_of_the_file_that_decides(self, places: Places) -> None:
+    def test_a_conflict_is_reported_at_the_file_that_decides(self, places: Places) -> None:
         places.user.write_text('{"agents": {"routing": {"fallback": "default_agent"}}}')
         assert places.problems() == [("home", 1, 25, "settings.conflict")]
         places.project.write_text('{"agents": {"routing": {"default_agent": "a"}}}')
@@ -421,12 +423,12 @@ class TestTogether:
         places.project.write_text('{"agents": {"routing": {"fallback": "none"}}}')
         assert places.load().settings.agents.routing.fallback == "none"
 
-    def test_a_call_is_checked_too(self, places: Places) -> None:
+    def test_overrides_of_the_call_are_checked_for_conflicts(self, places: Places) -> None:
         places.project.write_text('{"agents": {"routing": {"fallback": "none"}}}')
         with pytest.raises(SettingsInvalid, match="^the call: agents.routing.fallback is"):
             places.load({"routing.fallback": "default_agent"})
 
-    def test_a_value_that_is_wrong_anyway_is_told_alone(self, places: Places) -> None:
+    def test_an_invalid_value_is_reported_without_a_conflict(self, places: Places) -> None:
         places.project.write_text(
             '{"agents": {"routing": {"fallback": "default_agent", "default_agent": 5}}}'
         )

@@ -20,7 +20,7 @@ def load(folder: Path, text: str) -> InboxSettings:
     return load_settings(folder, environ={}, home=folder / "home").settings.inbox
 
 
-def test_a_role_and_a_chain_are_read(tmp_path: Path) -> None:
+def test_role_and_escalation_are_read(tmp_path: Path) -> None:
     read = load(
         tmp_path,
         '{"inbox": {"role": "総務", "escalation": [{"role": " 经理 ", "after_s": 60},'
@@ -30,7 +30,7 @@ def test_a_role_and_a_chain_are_read(tmp_path: Path) -> None:
     assert read == InboxSettings(role="総務", escalation=chain)
 
 
-def test_nothing_set_is_the_operator_and_no_chain(tmp_path: Path) -> None:
+def test_the_default_is_the_operator_without_escalation(tmp_path: Path) -> None:
     assert load(tmp_path, "{}") == InboxSettings(role="operator", escalation=())
 
 
@@ -56,7 +56,7 @@ def test_the_value_is_shown_as_json(tmp_path: Path) -> None:
         ("[" + ",".join(['{"role": "CEO", "after_s": 5}'] * 51) + "]", "at most 50 steps"),
     ],
 )
-def test_what_is_no_chain_is_refused_with_the_reason(
+def test_an_invalid_escalation_is_refused_with_the_reason(
     tmp_path: Path, value: str, problem: str
 ) -> None:
     with pytest.raises(SettingsInvalid, match=problem):

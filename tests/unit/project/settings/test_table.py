@@ -37,19 +37,19 @@ def fields_of(instance: Any, above: str = "") -> Iterator[str]:
             yield name
 
 
-def test_the_table_has_exactly_what_settings_has() -> None:
+def test_the_table_has_exactly_the_fields_of_settings() -> None:
     listed = [".".join(setting.attributes) for setting in SETTINGS]
     assert sorted(listed) == sorted(fields_of(Settings()))
 
 
 @each_case("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_default_is_a_value_that_may_be_set(setting: Setting) -> None:
+def test_every_default_is_a_valid_value(setting: Setting) -> None:
     assert setting.kind.read(setting.default) == setting.default
     assert setting.meaning
     assert setting.kind.expects
 
 
-def test_variables_are_named_after_the_program_and_are_different() -> None:
+def test_variables_are_unique_and_have_the_prefix_of_the_program() -> None:
     variables = [setting.env for setting in SETTINGS]
     assert all(variable.startswith("EKIDEN_") for variable in variables)
     assert len(set(variables)) == len(variables)
@@ -74,7 +74,7 @@ def test_names_may_be_short_and_in_either_case(written: str, meant: str) -> None
     assert place_of(written).name == meant
 
 
-def test_a_group_knows_the_settings_in_it() -> None:
+def test_a_group_lists_its_settings() -> None:
     group = place_of("tools.shell")
     assert isinstance(group, Group)
     assert [each.name for each in group.settings()] == [
@@ -101,7 +101,7 @@ def test_a_group_knows_the_settings_in_it() -> None:
         "x" * 100_000,
     ],
 )
-def test_a_name_that_means_nothing_is_refused_with_the_way_to_list_all(name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_command_that_lists_all(name: str) -> None:
     with pytest.raises(UnknownSetting, match="`ekiden config list` lists all settings$") as caught:
         place_of(name)
     assert len(str(caught.value)) < 300

@@ -34,26 +34,28 @@ def worlds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return run
 
 
-def test_one_seed_is_told_as_a_story(worlds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_is_printed_as_a_story(
+    worlds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command.main(["--seed", "3"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("it began\n")
     assert "every promise was kept" in told
 
 
-def test_a_broken_promise_is_told_and_the_exit_code(
+def test_a_broken_invariant_is_printed_and_sets_the_exit_code(
     worlds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["--seed", "4"]) == 1
     assert "1.500 s: [owner] two have it" in capsys.readouterr().out
 
 
-def test_one_seed_for_programs(worlds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_is_printed_as_json(worlds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--seed", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["trace"] == ["it began"]
 
 
-def test_many_seeds_name_those_that_fail_and_how_to_tell_them(
+def test_many_seeds_report_the_failed_ones_as_json(
     worlds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["--seeds", "1-5", "--json"]) == 1
@@ -65,7 +67,7 @@ def test_many_seeds_name_those_that_fail_and_how_to_tell_them(
     assert summary["counts"] == {"commit": 15}
 
 
-def test_seeds_that_are_done_are_left_out(
+def test_seeds_already_done_are_skipped(
     worlds: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notes = str(tmp_path / "done.jsonl")
@@ -76,7 +78,7 @@ def test_seeds_that_are_done_are_left_out(
     assert "1 failed: [4]" in capsys.readouterr().out
 
 
-def test_how_far_it_is_is_told_on_stderr(
+def test_progress_is_printed_to_stderr(
     worlds: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_EVERY_S", 0.0)
@@ -94,7 +96,7 @@ def test_how_far_it_is_is_told_on_stderr(
         [],
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         command.main(arguments)
     assert refused.value.code == 2
@@ -155,7 +157,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         pytest.param((":scenes",), marks=pytest.mark.slow),
     ],
 )
-def test_the_worlds_of_ones_own_team_are_run_and_replayed(
+def test_the_scene_of_a_user_team_is_simulated_and_replayed(
     shop: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *options = arguments
@@ -181,7 +183,7 @@ def test_the_worlds_of_ones_own_team_are_run_and_replayed(
         (["{shop}:scene", "--seeds", "5-1"], "error[cli.usage]: --seeds 5-1 has no seeds"),
     ],
 )
-def test_a_scene_that_cannot_be_simulated_is_a_clear_error(
+def test_an_invalid_scene_is_a_clear_error(
     shop: str, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", *(each.format(shop=shop) for each in arguments)]) != 0

@@ -17,13 +17,13 @@ from ekiden.testing.simulation.loop import SimulatedLoop, seeded
 _SEEDS = (3, 8, 14)
 
 
-def test_a_seed_gives_the_same_trace_again_whatever_ran_before() -> None:
+def test_a_seed_gives_the_same_trace_whatever_ran_before() -> None:
     first = {seed: simulate(seed=seed).trace for seed in _SEEDS}
     again = {seed: simulate(seed=seed).trace for seed in reversed(_SEEDS)}
     assert first == again
 
 
-def test_runs_read_the_clock_of_the_world() -> None:
+def test_runs_read_the_simulated_clock() -> None:
     loop = SimulatedLoop(Random(1))
     with seeded(loop, Random(1)):
         assert SYSTEM_CLOCK.monotonic() == loop.time() == 0.0
@@ -44,5 +44,5 @@ def test_a_seed_gives_the_same_trace_in_another_process(hash_seed: str, seed: in
     assert json.loads(done.stdout)["digest"] == simulate(seed=seed).digest
 
 
-def test_seeds_differ() -> None:
+def test_different_seeds_give_different_traces() -> None:
     assert len({simulate(seed=seed).digest for seed in range(1, 6)}) == 5

@@ -55,7 +55,7 @@ def _lost() -> StoreUnavailable:
     return StoreUnavailable("the reply was lost")
 
 
-def test_the_time_of_a_handoff_is_over_once_it_is_confirmed() -> None:
+def test_the_handoff_timeout_ends_at_confirmation() -> None:
     @function_tool
     async def dig(ctx: ToolContext[Outside]) -> str:
         """Take longer than the handoff may."""
@@ -75,14 +75,14 @@ def test_the_time_of_a_handoff_is_over_once_it_is_confirmed() -> None:
     assert result.final_output == "It is dug."
 
 
-def test_a_step_that_was_interrupted_for_nothing_is_taken_again() -> None:
+def test_a_step_interrupted_without_need_is_repeated() -> None:
     nobody = SimpleNamespace(at_once=False)
     run: Any = SimpleNamespace(is_undoing=False, interruption=nobody)
     _run(_after_interruption(run, None))
     assert vars(run) == {"is_undoing": False, "interruption": nobody}  # It has no outcome.
 
 
-def test_a_handoff_that_was_confirmed_at_the_last_moment_stands() -> None:
+def test_a_handoff_confirmed_at_the_last_moment_is_kept() -> None:
     cursor = SimpleNamespace(handoffs=SimpleNamespace(pending=None))
     nobody = SimpleNamespace(at_once=False)
     run: Any = SimpleNamespace(is_undoing=False, interruption=nobody, cursor=cursor)
@@ -94,7 +94,7 @@ async def _give_back(rollback: Rollback) -> None:
     """Nothing is to be done."""
 
 
-def test_a_run_does_not_go_on_when_a_tool_could_not_store_how_to_undo_it() -> None:
+def test_a_run_stops_if_a_rollback_action_could_not_be_stored() -> None:
     class Forgetful(MemoryStore):
         failures = 0
 
@@ -129,7 +129,7 @@ async def _clerk(ctx: CodeContext[Any]) -> str:
     return "42"
 
 
-def test_a_question_on_the_bus_outlives_that_the_store_is_away() -> None:
+def test_a_question_on_the_bus_survives_a_store_outage() -> None:
     class Away(MemoryStore):
         failures = 0
 
@@ -152,7 +152,7 @@ def test_a_question_on_the_bus_outlives_that_the_store_is_away() -> None:
     assert _run(ask()) == "42"
 
 
-def test_a_message_that_was_taken_without_our_knowing_is_delivered_all_the_same() -> None:
+def test_a_message_taken_during_a_store_outage_is_delivered() -> None:
     class Absent(MemoryStore):
         failures = 0
 
@@ -179,7 +179,7 @@ def test_a_message_that_was_taken_without_our_knowing_is_delivered_all_the_same(
     assert _run(tell()) == "news"
 
 
-def test_a_message_whose_handler_failed_is_tried_again_though_the_store_was_away() -> None:
+def test_a_failed_message_is_retried_after_a_store_outage() -> None:
     class Away(MemoryStore):
         failures = 0
 
@@ -209,7 +209,7 @@ def test_a_message_whose_handler_failed_is_tried_again_though_the_store_was_away
     assert _run(tell()) == 2
 
 
-def test_agents_that_are_run_by_different_workers_hand_over_to_each_other() -> None:
+def test_agents_of_different_workers_hand_off_to_each_other() -> None:
     def script(request: ModelRequest) -> StepLike:
         return transfer("second") if request.agent == "first" else say("Here.")
 
@@ -221,7 +221,7 @@ def test_agents_that_are_run_by_different_workers_hand_over_to_each_other() -> N
     assert simulate(scene, seed=5).ok
 
 
-def test_a_process_that_claims_its_session_again_does_not_run_it_twice() -> None:
+def test_a_process_that_claims_its_session_again_runs_it_once() -> None:
     class Shared(MemoryStore):
         shared = True
 
@@ -254,7 +254,7 @@ def test_a_process_that_claims_its_session_again_does_not_run_it_twice() -> None
     assert _run(run_twice()) == (["the first one ends"], "done")
 
 
-def test_a_worker_that_lost_a_session_and_took_it_again_can_still_stop_it() -> None:
+def test_a_worker_that_lost_and_reclaimed_a_session_can_stop_it() -> None:
     class Shared(MemoryStore):
         shared = True
 
@@ -282,7 +282,7 @@ def test_a_worker_that_lost_a_session_and_took_it_again_can_still_stop_it() -> N
     assert _run(stopped())
 
 
-def test_a_world_is_not_over_while_somebody_has_a_session_who_gave_it_up() -> None:
+def test_a_simulation_is_not_over_while_a_process_holds_a_session() -> None:
     async def claimed_late() -> list[bool]:
         store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
         await Runner.run(agent, "anybody?", session=Session("s", store=store))

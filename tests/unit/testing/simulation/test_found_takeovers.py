@@ -34,7 +34,7 @@ from ekiden.tools import function_tool
 
 
 @pytest.mark.parametrize("seed", [16737, 25858, 26785, 32388, 37420])
-def test_worlds_in_which_a_promise_was_broken_once(seed: int) -> None:
+def test_seeds_that_broke_an_invariant_once_pass(seed: int) -> None:
     report = simulate(seed=seed)
     assert report.ok, f"{report.violations[0]}\nreplay it with: {replay_command(seed)}"
 
@@ -50,7 +50,7 @@ async def _overtaken(store: MemoryStore, agent: Agent[Any]) -> tuple[Claim, Sess
 
 @pytest.mark.parametrize("few", [0, 200])
 @pytest.mark.parametrize("read", [left_step, opened_for_handoff])
-async def test_who_lost_a_session_before_reading_it_does_not_go_on_with_it(
+async def test_a_process_that_lost_the_lease_before_reading_does_not_continue(
     read: Any, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load, "_FEW", few)
@@ -61,7 +61,7 @@ async def test_who_lost_a_session_before_reading_it_does_not_go_on_with_it(
         await read(options, store, claim, row, hold=None)
 
 
-async def test_nobody_goes_on_with_a_session_that_was_deleted_meanwhile() -> None:
+async def test_a_session_deleted_meanwhile_is_not_continued() -> None:
     store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
     claim, row = await _overtaken(store, agent)
     await store.delete("s")
@@ -70,7 +70,7 @@ async def test_nobody_goes_on_with_a_session_that_was_deleted_meanwhile() -> Non
         await left_step(options, store, claim, row, hold=None)
 
 
-async def test_who_lost_a_session_does_not_tell_the_version_of_a_later_state() -> None:
+async def test_a_process_that_lost_the_lease_does_not_return_a_later_version() -> None:
     class Stopping(MemoryStore):
         stops = False
 
@@ -89,7 +89,7 @@ async def test_who_lost_a_session_does_not_tell_the_version_of_a_later_state() -
         await update_state(store, "s", {"tier": None}, by="bob")
 
 
-async def test_the_end_of_a_run_is_told_without_what_was_said_later() -> None:
+async def test_the_result_of_a_run_excludes_later_messages() -> None:
     store = MemoryStore()
     agent = Agent("a", model=ScriptedModel([say("First."), say("Second.")]))
     session = Session("s", store=store)
@@ -173,7 +173,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         loop.close()
 
 
-def test_a_call_that_was_left_is_finished_before_a_handoff_that_is_not_urgent() -> None:
+def test_an_unfinished_call_is_finished_before_a_graceful_handoff() -> None:
     async def hand_over() -> None:
         desk = _Desk()
         await desk.left()
@@ -186,7 +186,7 @@ def test_a_call_that_was_left_is_finished_before_a_handoff_that_is_not_urgent() 
     _run(hand_over())
 
 
-def test_a_call_that_was_left_is_finished_by_a_worker_where_the_work_is_theirs() -> None:
+def test_an_unfinished_call_is_finished_by_a_worker_for_a_remote_handoff() -> None:
     async def hand_over() -> None:
         desk = _Desk()
         await desk.left()
@@ -207,7 +207,7 @@ def test_a_call_that_was_left_is_finished_by_a_worker_where_the_work_is_theirs()
     _run(hand_over())
 
 
-def test_a_handoff_is_late_if_nobody_finishes_what_was_left() -> None:
+def test_a_handoff_times_out_if_no_worker_finishes_the_call() -> None:
     async def hand_over() -> None:
         desk = _Desk()
         await desk.left()
@@ -222,7 +222,7 @@ def test_a_handoff_is_late_if_nobody_finishes_what_was_left() -> None:
     _run(hand_over())
 
 
-def test_an_urgent_handoff_breaks_off_a_call_that_was_left() -> None:
+def test_an_immediate_handoff_interrupts_an_unfinished_call() -> None:
     async def hand_over() -> None:
         desk = _Desk()
         await desk.left()

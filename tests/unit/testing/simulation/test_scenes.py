@@ -46,17 +46,17 @@ def _talk(**changes: Any) -> Talk:
     return Talk(id="s1", texts=["a room, please"], **wanted)
 
 
-def test_a_team_that_does_right_keeps_every_promise() -> None:
+def test_a_correct_team_keeps_every_invariant() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk()], config=_CONFIG)
     assert [simulate(scene, seed=seed).violations for seed in range(3)] == [(), (), ()]
 
 
-async def test_a_world_can_be_lived_through_within_an_event_loop() -> None:
+async def test_a_simulation_can_run_inside_an_event_loop() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk()], config=_CONFIG)
     assert simulate(scene, seed=1).ok
 
 
-def test_people_answer_what_the_team_asks_them() -> None:
+def test_people_answer_the_questions_of_the_team() -> None:
     scene = Scene(
         team=_desk("pay"), talks=[_talk()], config=_CONFIG, choices={"confirmation": ["approve"]}
     )
@@ -68,12 +68,12 @@ def test_a_wrong_answer_is_a_violation() -> None:
     assert [each.rule for each in simulate(scene, seed=1).violations] == ["answer"]
 
 
-def test_an_effect_that_is_missing_is_a_violation() -> None:
+def test_a_missing_effect_is_a_violation() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk(effects={"/room": 1, "/view": 1})])
     assert [each.rule for each in simulate(scene, seed=1).violations] == ["effect"]
 
 
-def test_a_variable_that_is_not_as_the_talk_says_is_a_violation() -> None:
+def test_a_wrong_variable_is_a_violation() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk(variables={"rooms": (1, 2)})])
     assert [each.rule for each in simulate(scene, seed=1).violations] == ["variables"]
 
@@ -100,22 +100,22 @@ def _rules(tool: FunctionTool, seeds: range) -> set[str]:
     return {each.rule for seed in seeds for each in simulate(scene, seed=seed).violations}
 
 
-def test_a_tool_that_ignores_its_key_is_found() -> None:
+def test_a_tool_that_ignores_its_idempotency_key_is_found() -> None:
     assert _rules(careless, range(20)) == {"effect"}
 
 
-def test_a_tool_that_acts_twice_in_one_call_is_found_at_once() -> None:
+def test_a_tool_that_acts_twice_in_one_call_is_found() -> None:
     assert _rules(eager, range(1)) == {"effect"}
 
 
-def test_calls_are_repeated_in_many_worlds() -> None:
+def test_calls_are_repeated_under_many_seeds() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk()], config=_CONFIG)
     reports = [simulate(scene, seed=seed) for seed in range(20)]
     assert all(report.ok for report in reports)
     assert sum(report.counts.get("repeated", 0) > 0 for report in reports) >= 3
 
 
-def test_a_report_tells_what_happened() -> None:
+def test_a_report_describes_the_simulation() -> None:
     report = simulate(Scene(team=_desk("book"), talks=[_talk()]), seed=1)
     told = report.to_json()
     assert told["ok"]
