@@ -255,7 +255,7 @@ class Handoff(Generic[TContext, TAgent]):
     """A function that decides whether a handoff needs the approval that `terms.confirm` requires.
     If `None`, every such handoff needs approval."""
     spec: ToolSpec = field(init=False, repr=False)
-    """The tool definition that the model sees. It is created at the first use."""
+    """The tool definition that the model sees."""
 
     def __post_init__(self) -> None:
         check_tool_name(self.tool_name, "the tool name of a handoff")

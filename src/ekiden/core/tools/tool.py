@@ -90,7 +90,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """The `Agent` that the tool calls. This agent becomes a member of the team. `None` if the tool
     does not call an agent."""
     spec: ToolSpec = field(init=False, repr=False)
-    """The tool definition that the model sees. It is created at the first use."""
+    """The tool definition that the model sees."""
 
     def __post_init__(self) -> None:
         self._check_name()
