@@ -239,6 +239,7 @@ class CapabilityMatcher:
         count = len(columns)
         scores = dict.fromkeys(agents, 0.0) if min_score == 0 else {}
         for agent, share in shares.items():
+            # A capability counts at most 1, so this agent cannot reach the score.
             if len(share) / count < min_score:
                 continue
             # `fsum` does not round, so the order of the required names makes no difference.

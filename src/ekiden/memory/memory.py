@@ -231,6 +231,7 @@ class Memory:
     async def _by_meaning(self, query: str, limit: int, notes: _Notes) -> Sequence[SearchHit]:
         embedder, space = self._meanings(), self.space
         renewal = await renew(self._store, space, embedder)
+        # Announced after the change, because the keys are known only now.
         async with announced(self._store, await self._mirror_names(), space, renewal.keys):
             pass
         vectors = await vectors_of(embedder, [query])

@@ -334,6 +334,7 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
             except BaseException as exc:
                 # An embedder that raises `SystemExit` ends only its call.
                 future.set_exception(RuntimeError(f"{type(exc).__name__}: {exc}"))
+        # While the thread waits, these names would keep the embedder and its last result alive.
         del job, future, call
 
 
