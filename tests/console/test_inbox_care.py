@@ -92,7 +92,7 @@ def test_a_key_pressed_twice_decides_one_question(
 
 
 @pytest.mark.slow
-def test_an_open_question_updates_outside_any_list_and_its_closing_moves_the_focus(
+def test_an_open_question_updates_outside_lists_and_closing_it_moves_the_focus(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
     console = open_console(relay_team())

@@ -22,13 +22,13 @@ HEAVY = (
 )  # fmt: skip
 
 
-def test_what_most_programs_need_is_short() -> None:
+def test_the_public_names_are_few_and_sorted() -> None:
     assert len(ekiden.__all__) <= 80
     assert set(ekiden.__all__) <= set(dir(ekiden))
     assert ekiden.__all__ == sorted(ekiden.__all__)
 
 
-def test_programs_and_type_checkers_know_the_same_names() -> None:
+def test_the_stub_file_lists_the_same_public_names() -> None:
     tree = ast.parse((ROOT / "src/ekiden/__init__.pyi").read_text(encoding="utf-8"))
     told = {
         alias.asname: node.module
@@ -43,7 +43,7 @@ def test_every_public_name_can_be_imported() -> None:
     assert not [name for name in dir(ekiden) if isinstance(getattr(ekiden, name), ModuleType)]
 
 
-def test_everything_is_there_with_a_star_and_for_inspection() -> None:
+def test_star_import_and_inspection_work() -> None:
     names: dict[str, object] = {}
     exec("from ekiden import *", names)
     assert set(ekiden.__all__) <= set(names)
@@ -51,13 +51,13 @@ def test_everything_is_there_with_a_star_and_for_inspection() -> None:
     assert "class Agent" in pydoc.plain(pydoc.render_doc(ekiden))
 
 
-def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
         # Type checkers know it, too: else they would say that nothing is to be ignored.
         ekiden.Agnet  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_handoff_stays_the_function_when_its_package_is_loaded() -> None:
+def test_handoff_stays_a_function_after_its_package_is_imported() -> None:
     code = (
         "from ekiden import Runner; import ekiden, ekiden.handoff.filters; "
         "from ekiden import handoff; "
@@ -80,6 +80,6 @@ def test_importing_loads_nothing_heavy(code: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_version_is_the_one_of_the_package() -> None:
+def test_the_version_equals_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert ekiden.__version__ == project["version"]

@@ -29,7 +29,7 @@ def test_one_comes_after_it():
 """
 
 
-def test_each_test_is_run_once_and_a_process_that_dies_is_told(tmp_path: Path) -> None:
+def test_each_test_runs_once_and_a_dead_process_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tests" / "unit").mkdir(parents=True)
     (tmp_path / "tests" / "unit" / "test_some.py").write_text(TESTS)
     options = ["-p", "tests.support.side_by_side", "--processes", "2", "-p", "no:cacheprovider"]

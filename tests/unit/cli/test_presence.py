@@ -48,9 +48,7 @@ async def test_every_waiting_agent_is_listed_even_without_a_session() -> None:
     ]
 
 
-async def test_an_agent_waiting_for_an_agent_and_a_person_is_shown_as_waiting_for_the_agent() -> (
-    None
-):
+async def test_waiting_for_an_agent_is_shown_before_waiting_for_a_person() -> None:
     both = [_wait("a", "user"), _wait("a", "internal")]
     [found] = await presences(MemoryStore(), ["a"], waits=both)
     assert found.status == "internal"

@@ -121,7 +121,7 @@ async def test_closing_a_tenant_service_does_not_wait_for_hanging_code(
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_run_of_an_unknown_agent_is_reported_as_stopped_only_after_its_worker_stopped_it(
+async def test_a_run_of_another_process_is_reported_as_stopped_after_it_stopped(
     project: Project,
 ) -> None:
     store = MemoryStore()

@@ -37,7 +37,7 @@ def files(root: Path, request: pytest.FixtureRequest) -> FileSearch:
     return FileSearch(root, FileToolSettings(max_bytes=1000), by_handle=request.param)
 
 
-def test_grep_finds_lines_of_texts_inside_the_folder_alone(files: FileSearch) -> None:
+def test_grep_finds_lines_of_text_files_inside_the_folder_only(files: FileSearch) -> None:
     assert files.grep("tea").splitlines() == ["src/a.py:1: def tea():"]
     assert files.grep("^tea", ignore_case=True).splitlines() == [
         "notes.md:1: Tea is 480.",
@@ -52,7 +52,7 @@ def test_grep_finds_lines_of_texts_inside_the_folder_alone(files: FileSearch) ->
 @pytest.mark.parametrize(
     "path", ["up", "up/outside.txt", "link.txt", "..", "/etc", "../outside.txt"]
 )
-def test_no_tool_leaves_the_folder(files: FileSearch, path: str) -> None:
+def test_no_search_tool_leaves_the_project_folder(files: FileSearch, path: str) -> None:
     with pytest.raises(ToolError, match="outside of the project"):
         files.grep("tea", path=path)
     with pytest.raises(ToolError, match="outside of the project"):
@@ -62,7 +62,7 @@ def test_no_tool_leaves_the_folder(files: FileSearch, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [".env", "image.bin", "latin.txt", "key.txt", "pipe"])
-def test_what_may_not_be_read_is_not_searched(files: FileSearch, path: str) -> None:
+def test_unreadable_files_are_not_searched(files: FileSearch, path: str) -> None:
     with pytest.raises(ToolError):
         files.grep("tea", path=path)
 
@@ -86,25 +86,23 @@ def test_a_file_that_is_too_large_is_not_searched(root: Path, files: FileSearch)
         ("a(b", ""),
     ],
 )
-def test_glob_finds_files_by_their_names(files: FileSearch, pattern: str, found: str) -> None:
+def test_glob_finds_files_by_name(files: FileSearch, pattern: str, found: str) -> None:
     assert files.glob(pattern).split() == (found.split() or "no file has such a name".split())
 
 
-def test_names_are_from_the_projects_folder(files: FileSearch) -> None:
+def test_file_names_are_relative_to_the_project_folder(files: FileSearch) -> None:
     assert files.glob("*.py", path="src/deep") == "src/deep/b.py"
     assert "src/" in files.list_folder()
     assert files.list_folder("src") == "a.py, deep/"
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)", "(", "", "a" * 501])
-def test_a_pattern_that_cannot_be_used_is_told_why(files: FileSearch, pattern: str) -> None:
+def test_an_invalid_pattern_is_refused_with_the_reason(files: FileSearch, pattern: str) -> None:
     with pytest.raises(ToolError, match="pattern"):
         files.grep(pattern)
 
 
-def test_a_long_search_says_that_it_did_not_finish(
-    files: FileSearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfinished_search_says_so(files: FileSearch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ekiden.tools.builtin.files._MAX_FILES", 3)
     assert "not everything was searched" in files.glob("*")
 
@@ -114,14 +112,14 @@ class TestEditing:
     def editor(self, root: Path) -> ProjectFiles:
         return ProjectFiles(root, FileToolSettings(max_bytes=1000))
 
-    def test_one_piece_is_replaced_and_the_rest_stays(
+    def test_edit_file_replaces_one_text_and_keeps_the_rest(
         self, root: Path, editor: ProjectFiles
     ) -> None:
         (root / "dos.txt").write_bytes("\ufeffa\r\nb\r\nc\r\n".encode())
         assert editor.edit_file("dos.txt", "a\nb", "x\ny") == "dos.txt: replaced 1 time"
         assert (root / "dos.txt").read_bytes() == "\ufeffx\r\ny\r\nc\r\n".encode()
 
-    def test_a_piece_that_is_not_there_once_is_not_replaced(
+    def test_a_text_that_does_not_occur_exactly_once_is_not_replaced(
         self, root: Path, editor: ProjectFiles
     ) -> None:
         (root / "twice.txt").write_text("a a")
@@ -135,14 +133,14 @@ class TestEditing:
         assert editor.edit_file("twice.txt", "a", "b", replace_all=True).endswith("2 times")
 
     @pytest.mark.parametrize("path", [".env", "link.txt", "image.bin", "src", "new.txt", "pipe"])
-    def test_what_may_not_be_read_is_not_edited(
+    def test_unreadable_files_are_not_edited(
         self, root: Path, editor: ProjectFiles, path: str
     ) -> None:
         with pytest.raises(ToolError):
             editor.edit_file(path, "tea", "coffee")
         assert (root.parent / "outside.txt").read_text() == "tea\n"
 
-    def test_what_may_not_be_written_is_not_edited(self, root: Path, editor: ProjectFiles) -> None:
+    def test_protected_files_are_not_edited(self, root: Path, editor: ProjectFiles) -> None:
         (root / ".claude" / "agents").mkdir(parents=True)
         (root / ".claude" / "agents" / "a.md").write_text("tea")
         with pytest.raises(ToolError, match="nothing is written in"):

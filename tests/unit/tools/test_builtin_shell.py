@@ -42,14 +42,12 @@ async def until_dead(pid: int) -> None:
 
 
 class TestRunning:
-    async def test_output_and_exit_code_are_told(self, tmp_path: Path) -> None:
+    async def test_output_and_exit_code_are_returned(self, tmp_path: Path) -> None:
         shell = programs(tmp_path, "echo", "false").shell
         assert await shell("echo 'a  b' \"c;d\" e\\ f") == "a  b c;d e f\n[exit code 0]"
         assert await shell("false") == "[exit code 1]"
 
-    async def test_both_streams_come_in_the_order_in_which_they_were_written(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_stdout_and_stderr_keep_their_order(self, tmp_path: Path) -> None:
         command = script(
             tmp_path,
             "import os\nfor n in range(6): os.write(1 + n % 2, b'%d ' % n)\nraise SystemExit(3)",
@@ -57,7 +55,7 @@ class TestRunning:
         shown = await programs(tmp_path, sys.executable).shell(command)
         assert shown == "0 1 2 3 4 5 \n[exit code 3]"
 
-    async def test_it_runs_in_the_projects_folder_without_input(self, tmp_path: Path) -> None:
+    async def test_a_program_runs_in_the_project_folder_without_input(self, tmp_path: Path) -> None:
         command = script(tmp_path, "import os, sys\nprint(os.getcwd(), repr(sys.stdin.read()))")
         shown = await programs(tmp_path, sys.executable).shell(command)
         assert shown.startswith(f"{os.path.realpath(tmp_path)} ''")
@@ -70,18 +68,18 @@ class TestRunning:
         assert note == "[… 15,001 bytes left out …]"
         assert tail == "z" * 49
 
-    async def test_bytes_that_are_no_text_do_no_harm(self, tmp_path: Path) -> None:
+    async def test_undecodable_output_is_escaped(self, tmp_path: Path) -> None:
         command = script(tmp_path, "import os\nos.write(1, b'\\xff\\x00ok')")
         assert "ok" in await programs(tmp_path, sys.executable).shell(command)
 
-    async def test_a_program_that_is_killed_says_so(self, tmp_path: Path) -> None:
+    async def test_a_killed_program_reports_its_signal(self, tmp_path: Path) -> None:
         command = script(tmp_path, "import os\nos.kill(os.getpid(), 11)")
         shown = await programs(tmp_path, sys.executable).shell(command)
         assert shown == "[ended by SIGSEGV]"
         command = script(tmp_path, "import os\nos.kill(os.getpid(), 40)")
         assert await programs(tmp_path, sys.executable).shell(command) == "[ended by signal 40]"
 
-    async def test_a_program_by_its_path_counts_from_the_project(self, tmp_path: Path) -> None:
+    async def test_a_program_path_is_relative_to_the_project(self, tmp_path: Path) -> None:
         (tmp_path / "run.sh").write_text("#!/bin/sh\necho here")
         (tmp_path / "run.sh").chmod(0o755)
         assert await programs(tmp_path, "./run.sh").shell("./run.sh") == "here\n[exit code 0]"
@@ -90,19 +88,19 @@ class TestRunning:
 class TestStopping:
     WAIT = "import signal\n{ignore}\nprint('up', flush=True)\nsignal.pause()"
 
-    async def test_time_is_up_for_the_whole_group(self, tmp_path: Path) -> None:
+    async def test_a_timeout_stops_the_whole_process_group(self, tmp_path: Path) -> None:
         (tmp_path / "script.sh").write_text("sleep 600 & echo $!; wait")
         with pytest.raises(ToolError, match="took longer than 2 s; it had written") as stopped:
             await programs(tmp_path, "sh", timeout=2).shell("sh script.sh")
         await until_dead(int(str(stopped.value).split()[-1]))
 
-    async def test_a_program_that_does_not_want_to_stop_is_killed(self, tmp_path: Path) -> None:
+    async def test_a_program_that_ignores_sigterm_is_killed(self, tmp_path: Path) -> None:
         ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
         command = script(tmp_path, self.WAIT.format(ignore=ignore))
         with pytest.raises(ToolError, match="took longer"):
             await programs(tmp_path, sys.executable, timeout=0.3).shell(command)
 
-    async def test_whoever_is_cancelled_stops_the_program(self, tmp_path: Path) -> None:
+    async def test_cancelling_the_call_stops_the_program(self, tmp_path: Path) -> None:
         command = script(
             tmp_path,
             "import os, time\nopen('pid.new', 'w').write(str(os.getpid()))\n"
@@ -118,7 +116,7 @@ class TestStopping:
             await task
         assert not is_alive(pid)
 
-    async def test_what_a_program_leaves_behind_is_stopped_and_not_waited_for(
+    async def test_processes_left_by_a_program_are_stopped_and_not_waited_for(
         self, tmp_path: Path
     ) -> None:
         command = script(
@@ -147,7 +145,7 @@ class TestStopping:
 
 
 class TestRefusing:
-    async def test_an_empty_allow_list_allows_nothing_and_says_how_to_change_that(
+    async def test_an_empty_allow_list_allows_nothing_and_the_error_has_advice(
         self, tmp_path: Path, run: Run
     ) -> None:
         result = await run(builtin_tools(tmp_path, ToolSettings())["shell"], command="git status")
@@ -159,9 +157,7 @@ class TestRefusing:
     @pytest.mark.parametrize(
         "command", ["rm -rf .", "/usr/bin/git status", "./git", "GIT status", "A=1 git status"]
     )
-    async def test_only_the_very_programs_of_the_list_are_run(
-        self, tmp_path: Path, command: str
-    ) -> None:
+    async def test_only_the_listed_programs_are_run(self, tmp_path: Path, command: str) -> None:
         with pytest.raises(ToolError, match="is not among the programs that may be run"):
             await programs(tmp_path, "git").shell(command)
 
@@ -183,7 +179,7 @@ class TestRefusing:
             ("git log\nrm x", "a line break"),
         ],
     )
-    def test_what_only_a_shell_could_do_is_refused(self, command: str, found: str) -> None:
+    def test_shell_syntax_is_refused(self, command: str, found: str) -> None:
         with pytest.raises(ToolError) as refused:
             split_command(command)
         assert f"no shell here for {found}" in str(refused.value)
@@ -199,15 +195,15 @@ class TestRefusing:
             ("git add 日本語.md", ["git", "add", "日本語.md"]),
         ],
     )
-    def test_what_is_quoted_is_meant_as_it_is(self, command: str, arguments: list[str]) -> None:
+    def test_quoted_arguments_are_taken_literally(self, command: str, arguments: list[str]) -> None:
         assert split_command(command) == arguments
 
     @pytest.mark.parametrize("command", ["", "   ", "''", "git 'log", "git \0", "x" * 30_000])
-    def test_what_is_no_command_is_refused(self, command: str) -> None:
+    def test_an_invalid_command_is_refused(self, command: str) -> None:
         with pytest.raises(ToolError):
             split_command(command)
 
-    async def test_what_cannot_be_run_is_told(self, tmp_path: Path) -> None:
+    async def test_a_program_that_cannot_be_started_is_reported(self, tmp_path: Path) -> None:
         shell = programs(tmp_path, "no-such-program", "./plain.txt").shell
         with pytest.raises(ToolError, match="may be run, but is not installed"):
             await shell("no-such-program")
@@ -217,7 +213,7 @@ class TestRefusing:
         with pytest.raises(ToolError, match="cannot be run"):
             await programs(tmp_path / "gone", "echo").shell("echo")
 
-    async def test_a_program_of_the_project_does_not_pass_for_an_installed_one(
+    async def test_a_project_program_does_not_replace_an_installed_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "echo").write_text("#!/bin/sh\nprintf wrong")
@@ -227,7 +223,7 @@ class TestRefusing:
         assert await programs(tmp_path, "echo").shell("echo right") == "right\n[exit code 0]"
 
 
-def test_a_program_is_told_nothing_that_could_be_a_key() -> None:
+def test_a_program_gets_no_environment_variable_with_a_secret() -> None:
     given = {
         "PATH": f"/bin{os.pathsep}.{os.pathsep}",
         "HOME": "/home/ada",

@@ -89,11 +89,11 @@ def page(
 
 
 class TestGetting:
-    async def test_text_comes_with_its_status_and_kind(self, site: Site) -> None:
+    async def test_a_text_is_returned_with_status_and_content_type(self, site: Site) -> None:
         site.pages["/"] = page("für 🙂".encode())
         assert await site.get() == "HTTP 200 OK, text/plain\n\nfür 🙂"
 
-    async def test_nothing_of_the_person_is_sent(self, site: Site) -> None:
+    async def test_no_personal_data_is_sent(self, site: Site) -> None:
         site.pages["/a?b=%20%C3%BC"] = page(b"ok")
         await site.get("/a?b=%20ü#part")
         [(path, headers)] = site.asked
@@ -103,7 +103,7 @@ class TestGetting:
         }  # fmt: skip
         assert headers["Host"] == site.here
 
-    async def test_a_page_that_is_not_there_is_an_answer_too(self, site: Site) -> None:
+    async def test_an_error_page_is_returned(self, site: Site) -> None:
         site.pages["/"] = page(b'{"error": "gone"}', "application/problem+json", 404)
         shown = await site.get()
         assert shown == 'HTTP 404 Not Found, application/problem+json\n\n{"error": "gone"}'
@@ -122,19 +122,19 @@ class TestGetting:
             (None, b"ok", "ok"),
         ],
     )
-    async def test_the_charset_is_as_the_server_says_if_it_is_one(
+    async def test_the_charset_of_the_server_is_used_if_valid(
         self, site: Site, kind: str | None, body: bytes, text: str
     ) -> None:
         site.pages["/"] = page(body, kind)
         assert (await site.get()).endswith(f"\n\n{text}")
 
-    async def test_a_long_text_is_cut_off(self, site: Site) -> None:
+    async def test_a_long_text_is_truncated(self, site: Site) -> None:
         site.pages["/"] = page(b"x" * 1_000_000)
         shown = await site.get(max_bytes=1000)
         assert shown.endswith("x\n[cut off after 1,000 bytes]")
         assert shown.count("x") == 1000 + "text/plain".count("x")
 
-    async def test_a_text_without_end_is_cut_off(self, site: Site) -> None:
+    async def test_an_endless_text_is_truncated(self, site: Site) -> None:
         def endless(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
             handler.send_header("Content-Type", "text/plain")
@@ -157,14 +157,14 @@ class TestGetting:
             ("text/plain", {"Content_Encoding": "gzip"}, "compressed answer"),
         ],
     )
-    async def test_what_is_not_text_is_refused(
+    async def test_content_that_is_not_text_is_refused(
         self, site: Site, kind: str | None, headers: dict[str, str], problem: str
     ) -> None:
         site.pages["/"] = page(b"\x89PNG\0", kind, **headers)
         with pytest.raises(ToolError, match=problem):
             await site.get()
 
-    async def test_a_server_that_talks_nonsense_is_told(self) -> None:
+    async def test_an_invalid_http_response_is_reported(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
 
             def talk() -> None:
@@ -181,7 +181,7 @@ class TestGetting:
             thread.join()
         assert "\x1b" not in str(told.value)
 
-    async def test_nobody_there_is_told(self) -> None:
+    async def test_an_unreachable_server_is_reported(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             here = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ToolError, match="cannot be fetched: .*refused"):
@@ -210,14 +210,12 @@ class TestWaiting:
         yield over
         over.set()
 
-    async def test_a_server_that_only_drips_is_given_up(
-        self, site: Site, silent: threading.Event
-    ) -> None:
+    async def test_a_slow_server_times_out(self, site: Site, silent: threading.Event) -> None:
         with pytest.raises(ToolError, match="gave no complete answer within 0.3 s"):
             await site.get(timeout=0.3)
         assert await asyncio.to_thread(silent.wait, 60), "the connection stayed open"
 
-    async def test_whoever_is_cancelled_closes_the_connection(
+    async def test_cancelling_the_call_closes_the_connection(
         self, site: Site, silent: threading.Event
     ) -> None:
         task = asyncio.create_task(site.get(timeout=60.0))
@@ -229,7 +227,7 @@ class TestWaiting:
 
 
 class TestRedirects:
-    async def test_they_are_followed_inside_the_allow_list(self, site: Site) -> None:
+    async def test_redirects_inside_the_allow_list_are_followed(self, site: Site) -> None:
         site.pages["/"] = page(b"", status=302, Location="/there?x=ü")
         site.pages["/there?x=%C3%BC"] = page(b"here", status=200)
         shown = await site.get()
@@ -247,7 +245,7 @@ class TestRedirects:
             ("gopher://127.0.0.1:{port}/", "does not begin with http"),
         ],
     )
-    async def test_they_do_not_lead_out_of_it(
+    async def test_redirects_outside_the_allow_list_are_refused(
         self, site: Site, location: str, problem: str
     ) -> None:
         site.pages["/"] = page(b"", status=301, Location=location.format(port=site.port))
@@ -256,19 +254,19 @@ class TestRedirects:
         assert problem.format(port=site.port) in str(refused.value)
         assert len(site.asked) == 1
 
-    async def test_they_end(self, site: Site) -> None:
+    async def test_endless_redirects_are_refused(self, site: Site) -> None:
         site.pages["/"] = page(b"", status=302, Location="/")
         with pytest.raises(ToolError, match="redirected more than 5 times"):
             await site.get()
         assert len(site.asked) == 6
 
-    async def test_a_redirect_to_nowhere_is_an_answer(self, site: Site) -> None:
+    async def test_a_redirect_without_a_location_is_returned(self, site: Site) -> None:
         site.pages["/"] = page(b"moved", status=302)
         assert await site.get() == "HTTP 302 Found, text/plain\n\nmoved"
 
 
 class TestAllowing:
-    async def test_an_empty_list_allows_nothing_and_says_how_to_change_that(
+    async def test_an_empty_allow_list_allows_nothing_and_the_error_has_advice(
         self, tmp_path: Path, run: Run
     ) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
@@ -301,7 +299,9 @@ class TestAllowing:
             ("*", "https://anything.example:8080/", False),
         ],
     )
-    def test_what_an_entry_allows(self, entry: str, url: str, is_allowed: bool) -> None:
+    def test_an_allow_list_entry_allows_its_hosts_only(
+        self, entry: str, url: str, is_allowed: bool
+    ) -> None:
         allow = AllowList([entry])
         if is_allowed:
             allow.check(read_url(url))
@@ -318,7 +318,7 @@ class TestAllowing:
             (("*.localhost:8080", "*:8080"), False),
         ],
     )
-    def test_only_the_very_host_and_port_lets_an_address_be_private(
+    def test_only_an_exact_host_and_port_allows_a_private_address(
         self, entries: tuple[str, ...], is_private_too: bool
     ) -> None:
         url = "http://localhost:8080/" if entries != ("localhost",) else "http://localhost/"
@@ -332,7 +332,7 @@ class TestAllowing:
             "", "file:///etc/passwd", "http://x/" + "y" * 9000, "http://" + "ü" * 70 + ".org/",
         ],
     )  # fmt: skip
-    def test_what_is_no_plain_url_is_refused(self, url: str) -> None:
+    def test_an_invalid_url_is_refused(self, url: str) -> None:
         with pytest.raises(ToolError):
             read_url(url)
 
@@ -350,7 +350,7 @@ class TestAllowing:
             "198.18.0.1", "198.51.100.1", "203.0.113.1", "240.0.0.1", "0.1.2.3",
         ],
     )  # fmt: skip
-    def test_these_addresses_are_not_public(self, address: str) -> None:
+    def test_private_addresses_are_not_public(self, address: str) -> None:
         assert not is_public(address)
 
     @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ class TestAllowing:
             "64:ff9b::1.1.1.1", "2002:101:101::", "2001:0:101:101:8000:63bf:fefe:fefe",
         ],
     )  # fmt: skip
-    def test_these_are(self, address: str) -> None:
+    def test_other_addresses_are_public(self, address: str) -> None:
         assert is_public(address)
 
 
@@ -379,14 +379,14 @@ class TestNamesThatLeadInside:
     @pytest.mark.parametrize(
         "inside", [["127.0.0.1"], ["10.0.0.1", "::1"], ["169.254.169.254"], ["::ffff:127.0.0.1"]]
     )
-    async def test_an_allowed_name_with_an_inner_address_is_refused(
+    async def test_an_allowed_name_with_a_private_address_is_refused(
         self, inside: list[str]
     ) -> None:
         pages = WebPages(HttpToolSettings(allow=("example.org",)), resolve=resolving(inside))
         with pytest.raises(ToolError, match="which is not a public address"):
             await pages.http_get("http://example.org/")
 
-    async def test_the_name_is_looked_up_once_and_the_checked_address_is_asked(
+    async def test_a_name_is_resolved_once_and_the_checked_address_is_used(
         self, site: Site
     ) -> None:
         site.pages["/"] = page(b"ok")
@@ -403,7 +403,7 @@ class TestNamesThatLeadInside:
         pages = WebPages(HttpToolSettings(allow=allow), resolve=found)
         assert (await pages.http_get(f"http://two.example:{site.port}/")).endswith("ok")
 
-    async def test_a_name_that_is_not_found_is_told(self) -> None:
+    async def test_an_unresolvable_name_is_reported(self) -> None:
         def resolve(*_: Any, **__: Any) -> Any:
             raise socket.gaierror(-2, "Name or service not known")
 
@@ -453,7 +453,7 @@ class TestEncrypted:
         with serving(site):
             yield site
 
-    async def test_a_certificate_that_is_trusted_is_taken(
+    async def test_a_trusted_certificate_is_accepted(
         self, secure: Site, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -462,7 +462,7 @@ class TestEncrypted:
         assert shown == "HTTP 200 OK, text/plain\n\nsecret"
         assert secure.asked[0][1]["Host"] == secure.here
 
-    async def test_any_other_is_refused(self, secure: Site) -> None:
+    async def test_an_untrusted_certificate_is_refused(self, secure: Site) -> None:
         pages = WebPages(HttpToolSettings(allow=(secure.here,)))
         with pytest.raises(ToolError, match="cannot be fetched: .*CERTIFICATE_VERIFY_FAILED"):
             await pages.http_get(f"https://{secure.here}/")
@@ -474,7 +474,7 @@ class TestSearching:
         asked = WebSearchSettings(url=f"http://{site.here}{path}", **settings)
         return WebSearch(asked, HttpToolSettings(timeout=10.0))
 
-    async def test_the_service_of_the_settings_is_asked_with_its_key(
+    async def test_the_configured_search_service_gets_its_key(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SEARCH_KEY", "k-1")
@@ -484,7 +484,7 @@ class TestSearching:
         assert await search.web_search("green tea&x=1") == "Tea\nhttps://tea.example\nHot."
         assert site.asked[0][1]["X-Key"] == "k-1"
 
-    async def test_no_other_host_is_asked(self, site: Site) -> None:
+    async def test_web_search_contacts_no_other_host(self, site: Site) -> None:
         site.pages["/s?q=tea"] = page(b"", status=302, Location="http://localhost:1/")
         with pytest.raises(ToolError, match="is not among the hosts"):
             await self.search(site).web_search("tea")
@@ -496,6 +496,8 @@ class TestSearching:
             (WebSearchSettings(url="https://s.example/{query}", key_env="NOT_SET"), "NOT_SET"),
         ],
     )
-    async def test_what_is_missing_is_told(self, settings: WebSearchSettings, words: str) -> None:
+    async def test_a_missing_search_setting_is_reported(
+        self, settings: WebSearchSettings, words: str
+    ) -> None:
         with pytest.raises(ToolError, match=words):
             await WebSearch(settings, HttpToolSettings()).web_search("tea")

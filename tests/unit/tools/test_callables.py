@@ -65,7 +65,7 @@ async def test_a_sync_function_runs_in_a_thread_with_the_context_variables(run: 
     assert seen == "r-7"
 
 
-async def test_the_context_is_handed_over_with_its_idempotency_key(run: Run) -> None:
+async def test_the_context_is_passed_with_its_idempotency_key(run: Run) -> None:
     @function_tool
     async def pay(ctx: ToolContext[dict[str, int]], cents: int) -> str:
         ctx.set("paid", cents)
@@ -74,7 +74,7 @@ async def test_the_context_is_handed_over_with_its_idempotency_key(run: Run) -> 
     assert (await run(pay, context={"account": 7}, cents=5)).output == "7 key_1 5"
 
 
-async def test_a_sync_function_gets_the_context_too(run: Run) -> None:
+async def test_a_sync_function_gets_the_context(run: Run) -> None:
     @function_tool
     def who(ctx: RunContextWrapper[str]) -> str:
         return ctx.context
@@ -93,12 +93,12 @@ async def test_bound_methods_are_tools(run: Run) -> None:
     assert (await run(function_tool(Desk.price), cents=250)).output == "2.50"
 
 
-def test_a_method_without_its_object_is_refused() -> None:
+def test_an_unbound_method_is_refused() -> None:
     with pytest.raises(UserError, match=r"make the tool from the bound method.*obj\.ask"):
         function_tool(Desk.ask)
 
 
-async def test_an_object_with_an_async_call_is_a_tool(run: Run) -> None:
+async def test_an_object_with_an_async_call_method_is_a_tool(run: Run) -> None:
     tool = function_tool(Desk("back"), name_override="desk")
 
     assert tool.description == "Answers at a desk."
@@ -110,7 +110,7 @@ async def test_an_object_is_named_after_its_class() -> None:
     assert function_tool(Desk("back")).name == "Desk"
 
 
-async def test_what_a_partial_has_bound_is_fixed(run: Run) -> None:
+async def test_arguments_bound_by_a_partial_are_not_in_the_schema(run: Run) -> None:
     async def pay(account: str, cents: int, currency: str = "EUR") -> str:
         """Pay."""
         return f"{account} {cents} {currency}"
@@ -148,7 +148,7 @@ async def test_a_lambda_needs_a_name(run: Run) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
-async def test_positional_only_and_free_arguments_reach_their_place(
+async def test_positional_only_and_variadic_arguments_are_passed(
     run: Run, asynchronous: bool
 ) -> None:
     def plain(
@@ -169,7 +169,7 @@ async def test_positional_only_and_free_arguments_reach_their_place(
     assert (await run(tool, a=1, rest=[8])).value == [1, 2, [8], False, {}]
 
 
-async def test_free_keywords_cannot_replace_a_parameter_or_the_context(run: Run) -> None:
+async def test_keyword_arguments_cannot_replace_a_parameter_or_the_context(run: Run) -> None:
     @function_tool(strict_mode=False)
     def f(ctx: ToolContext[Any], a: int, **more: Any) -> str:
         return "called"
@@ -180,7 +180,7 @@ async def test_free_keywords_cannot_replace_a_parameter_or_the_context(run: Run)
         assert f"'{name}' is given twice" in result.output
 
 
-async def test_defaults_of_fields_are_used(run: Run) -> None:
+async def test_defaults_of_pydantic_fields_are_used(run: Run) -> None:
     @function_tool
     async def f(a: int = Field(3, ge=1), b: Any = MANY) -> Any:
         return [a, b]
@@ -208,11 +208,11 @@ def test_generators_are_refused() -> None:
 
 
 @pytest.mark.parametrize("thing", [Desk, 7, "name", classmethod(lambda cls: None)])
-def test_what_is_no_function_is_refused(thing: Any) -> None:
+def test_an_object_that_is_no_function_is_refused(thing: Any) -> None:
     with pytest.raises(UserError, match="a tool is made from a function, not from"):
         function_tool(thing)
 
 
-def test_a_builtin_that_hides_its_parameters_is_refused() -> None:
+def test_a_builtin_without_a_signature_is_refused() -> None:
     with pytest.raises(UserError, match="does not tell its parameters: wrap it in a def"):
         function_tool(max)

@@ -74,7 +74,9 @@ def described(tool: Any) -> dict[str, str | None]:
     ("doc", "style"), [(GOOGLE, "google"), (NUMPY, "numpy"), (SPHINX, "sphinx")]
 )
 @pytest.mark.parametrize("told", [True, False])
-def test_every_style_is_read_and_recognised(doc: str, style: DocstringStyle, told: bool) -> None:
+def test_every_docstring_style_is_parsed_and_recognised(
+    doc: str, style: DocstringStyle, told: bool
+) -> None:
     tool = tool_with(doc, docstring_style=style if told else None)
 
     assert tool.description == "Move money.\n\nBetween two accounts."
@@ -95,12 +97,12 @@ def test_a_docstring_of_parameters_only_has_no_description() -> None:
     assert described(tool) == {"amount": None, "to": "Who."}
 
 
-def test_a_parameter_that_the_function_does_not_have_is_ignored() -> None:
+def test_a_documented_parameter_that_does_not_exist_is_ignored() -> None:
     tool = tool_with("Move.\n\nArgs:\n    ghost: Boo.\n    to: Who.\n")
     assert described(tool) == {"amount": None, "to": "Who."}
 
 
-def test_other_scripts_are_kept() -> None:
+def test_docstrings_in_other_scripts_are_kept() -> None:
     tool = tool_with("转账 💸。\n\nArgs:\n    to: 收款人。\n")
     assert tool.description == "转账 💸。"
     assert described(tool)["to"] == "收款人。"
@@ -123,23 +125,23 @@ def test_without_a_docstring_the_description_is_empty(doc: str | None) -> None:
     ],
 )
 @pytest.mark.parametrize("style", [None, "google", "numpy", "sphinx"])
-def test_a_malformed_docstring_is_no_reason_to_fail(doc: str, style: DocstringStyle | None) -> None:
+def test_a_malformed_docstring_raises_no_exception(doc: str, style: DocstringStyle | None) -> None:
     assert isinstance(tool_with(doc, docstring_style=style).description, str)
 
 
-def test_what_cannot_be_read_is_all_description() -> None:
+def test_an_unparsable_docstring_becomes_the_description() -> None:
     assert tool_with("Move it.\n\n:param", docstring_style="sphinx").description == (
         "Move it.\n\n:param"
     )
 
 
-def test_a_docstring_can_be_left_unread() -> None:
+def test_docstring_parsing_can_be_disabled() -> None:
     tool = tool_with(GOOGLE, use_docstring_info=False)
     assert tool.description == ""
     assert described(tool) == {"amount": None, "to": None}
 
 
-def test_an_override_replaces_the_description_and_keeps_those_of_the_parameters() -> None:
+def test_an_override_replaces_the_description_but_not_those_of_parameters() -> None:
     tool = tool_with(GOOGLE, description_override="Pay.")
     assert tool.description == "Pay."
     assert described(tool)["to"] == "Who gets it."

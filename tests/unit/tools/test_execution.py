@@ -38,13 +38,13 @@ def raising(error: BaseException, *, asynchronous: bool, **options: Any) -> Func
 both = pytest.mark.parametrize("asynchronous", [True, False], ids=["async", "sync"])
 
 
-async def test_a_result_keeps_the_value_beside_what_the_model_reads(run: Run) -> None:
+async def test_a_result_has_the_value_and_the_output_for_the_model(run: Run) -> None:
     result = await run(make_tool(lambda: {"a": 1}, name_override="f"))
     assert result == ToolResult('{"a":1}', {"a": 1}, None)
 
 
 @both
-async def test_an_exception_is_told_to_the_model(run: Run, asynchronous: bool) -> None:
+async def test_an_exception_is_reported_to_the_model(run: Run, asynchronous: bool) -> None:
     result = await run(raising(ValueError("no such order"), asynchronous=asynchronous))
     assert result.output == "The tool failed with ValueError: no such order"
     assert result.error == "ValueError: no such order"
@@ -60,7 +60,7 @@ async def test_a_tool_may_end_the_run_with_its_failure(run: Run, asynchronous: b
     assert caught.value is error
 
 
-async def test_a_failure_function_words_the_failure(run: Run) -> None:
+async def test_a_failure_function_formats_the_error(run: Run) -> None:
     def sorry(ctx: RunContextWrapper[Any], error: Exception) -> str:
         assert isinstance(ctx, ToolContext)
         return f"{ctx.tool_name}: sorry, {error}"
@@ -69,7 +69,7 @@ async def test_a_failure_function_words_the_failure(run: Run) -> None:
     assert (await run(tool)).output == "fails_later: sorry, 'x'"
 
 
-async def test_a_failure_function_may_be_async_and_give_any_content(run: Run) -> None:
+async def test_a_failure_function_may_be_async_and_return_any_content(run: Run) -> None:
     async def sorry(ctx: RunContextWrapper[Any], error: Exception) -> dict[str, str]:
         return {"error": str(error)}
 
@@ -77,7 +77,7 @@ async def test_a_failure_function_may_be_async_and_give_any_content(run: Run) ->
     assert (await run(tool)).output == '{"error":"x"}'
 
 
-async def test_a_failure_function_that_fails_ends_the_run(run: Run) -> None:
+async def test_an_exception_in_a_failure_function_ends_the_run(run: Run) -> None:
     def worse(ctx: RunContextWrapper[Any], error: Exception) -> str:
         raise RuntimeError("worse")
 
@@ -86,16 +86,16 @@ async def test_a_failure_function_that_fails_ends_the_run(run: Run) -> None:
         await run(tool)
 
 
-async def test_the_text_of_a_failure_is_bounded(run: Run) -> None:
+async def test_the_text_of_a_failure_is_truncated(run: Run) -> None:
     result = await run(raising(ValueError("x" * 1_000_000), asynchronous=True))
     assert len(result.output) < 3_000
 
 
-def test_the_default_wording_can_be_used_inside_your_own() -> None:
+def test_the_default_error_text_can_be_used_by_a_custom_failure_function() -> None:
     assert "ValueError: x" in default_tool_error_function(RunContextWrapper(), ValueError("x"))
 
 
-async def test_a_result_that_cannot_be_shown_is_a_failure(run: Run) -> None:
+async def test_a_result_that_cannot_be_converted_to_text_is_a_failure(run: Run) -> None:
     class Unshowable:
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -123,7 +123,7 @@ async def test_a_tool_that_raises_stop_iteration_fails(run: Run, asynchronous: b
 
 
 @both
-async def test_a_cancellation_that_nobody_asked_for_is_the_tools_own_failure(
+async def test_a_cancelled_error_raised_by_a_tool_is_its_own_failure(
     run: Run, asynchronous: bool
 ) -> None:
     result = await run(raising(asyncio.CancelledError(), asynchronous=asynchronous))
@@ -136,7 +136,7 @@ async def test_a_cancellation_that_nobody_asked_for_is_the_tools_own_failure(
         await run(tool, timeout_s=60)
 
 
-async def test_a_tool_that_waits_for_a_task_it_cancelled_fails_and_the_caller_goes_on(
+async def test_a_tool_awaiting_a_task_it_cancelled_fails_and_the_caller_continues(
     run: Run,
 ) -> None:
     @make_tool
@@ -148,7 +148,7 @@ async def test_a_tool_that_waits_for_a_task_it_cancelled_fails_and_the_caller_go
     assert "ToolError" in ((await run(careless)).error or "")
 
 
-async def test_other_base_exceptions_pass_through(run: Run) -> None:
+async def test_other_base_exceptions_are_propagated(run: Run) -> None:
     class Alarm(BaseException):
         pass
 
@@ -175,7 +175,7 @@ async def test_cancelling_the_caller_cancels_an_async_tool(run: Run) -> None:
     assert cleaned.is_set()
 
 
-async def test_an_async_tool_that_takes_too_long_is_cancelled(run: Run) -> None:
+async def test_an_async_tool_that_times_out_is_cancelled(run: Run) -> None:
     cleaned = asyncio.Event()
 
     @make_tool(timeout=AT_ONCE)
@@ -193,7 +193,7 @@ async def test_an_async_tool_that_takes_too_long_is_cancelled(run: Run) -> None:
     assert result.error.startswith("ToolTimeout")
 
 
-async def test_a_sync_tool_that_takes_too_long_is_left_alone_with_a_warning(
+async def test_a_sync_tool_that_times_out_is_abandoned_with_a_warning(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, ended = threading.Event(), threading.Event()
@@ -212,7 +212,7 @@ async def test_a_sync_tool_that_takes_too_long_is_left_alone_with_a_warning(
     assert await asyncio.to_thread(ended.wait, 10)
 
 
-async def test_the_time_out_of_the_tool_wins_over_that_of_the_run(run: Run) -> None:
+async def test_the_timeout_of_the_tool_overrides_that_of_the_run(run: Run) -> None:
     @make_tool(timeout=60)
     async def tick() -> str:
         await asyncio.sleep(0)
@@ -226,7 +226,7 @@ async def test_the_time_out_of_the_tool_wins_over_that_of_the_run(run: Run) -> N
     assert "ToolTimeout" in ((await run(wait, timeout_s=AT_ONCE)).error or "")
 
 
-async def test_a_time_out_ends_the_run_where_failures_do(run: Run) -> None:
+async def test_a_timeout_ends_the_run_if_failures_do(run: Run) -> None:
     @make_tool(failure_error_function=None)
     async def wait() -> None:
         await asyncio.Event().wait()
@@ -235,12 +235,12 @@ async def test_a_time_out_ends_the_run_where_failures_do(run: Run) -> None:
         await run(wait, timeout_s=AT_ONCE)
 
 
-async def test_a_time_out_inside_the_tool_is_an_ordinary_failure(run: Run) -> None:
+async def test_a_timeout_error_raised_by_a_tool_is_an_ordinary_failure(run: Run) -> None:
     result = await run(raising(TimeoutError("the bank"), asynchronous=True), timeout_s=60)
     assert result.error == "TimeoutError: the bank"
 
 
-async def test_a_tool_that_fails_while_it_is_cancelled_has_timed_out(run: Run) -> None:
+async def test_a_tool_that_fails_while_it_is_cancelled_timed_out(run: Run) -> None:
     @make_tool(timeout=AT_ONCE)
     async def wait() -> None:
         try:
@@ -251,7 +251,7 @@ async def test_a_tool_that_fails_while_it_is_cancelled_has_timed_out(run: Run) -
     assert "ToolTimeout" in ((await run(wait)).error or "")
 
 
-async def test_a_tool_made_by_hand_is_run_like_any_other(run: Run) -> None:
+async def test_a_manually_created_tool_is_run(run: Run) -> None:
     async def shout(ctx: ToolContext[Any], arguments: str) -> str:
         return arguments.upper()
 
@@ -259,7 +259,7 @@ async def test_a_tool_made_by_hand_is_run_like_any_other(run: Run) -> None:
     assert (await run(tool, "abc")).output == "ABC"
 
 
-async def test_calls_side_by_side_do_not_meet(run: Run) -> None:
+async def test_concurrent_calls_do_not_interfere(run: Run) -> None:
     @make_tool
     async def echo(n: int) -> int:
         await asyncio.sleep(0)

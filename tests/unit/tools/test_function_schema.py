@@ -75,7 +75,7 @@ def test_a_strict_schema_is_closed_and_requires_everything() -> None:
     assert book.spec.strict
 
 
-def test_a_loose_schema_requires_what_has_no_default() -> None:
+def test_a_loose_schema_requires_parameters_without_a_default() -> None:
     @function_tool(strict_mode=False)
     def book(who: str, seats: int = 2, note: str | None = None) -> None: ...
 
@@ -85,7 +85,7 @@ def test_a_loose_schema_requires_what_has_no_default() -> None:
     assert not book.spec.strict
 
 
-def test_a_default_that_json_cannot_say_is_not_shown() -> None:
+def test_a_default_that_is_not_json_is_not_in_the_schema() -> None:
     marker = object()
 
     @function_tool(strict_mode=False)
@@ -94,7 +94,7 @@ def test_a_default_that_json_cannot_say_is_not_shown() -> None:
     assert "default" not in properties(f)["a"]
 
 
-def test_types_become_their_schema() -> None:
+def test_types_are_converted_to_their_schemas() -> None:
     @function_tool
     def f(
         text: str,
@@ -124,7 +124,7 @@ def test_models_dataclasses_and_typed_dicts_are_closed_objects() -> None:
         assert definition["required"] == list(definition["properties"])
 
 
-def test_a_parameter_without_a_type_takes_anything() -> None:
+def test_a_parameter_without_a_type_accepts_any_value() -> None:
     @function_tool
     def f(a, b=1):  # type: ignore[no-untyped-def]  # the point of the test
         return a, b
@@ -133,7 +133,7 @@ def test_a_parameter_without_a_type_takes_anything() -> None:
     assert "type" not in properties(f)["a"]
 
 
-def test_a_description_beside_the_type_wins_over_the_docstring() -> None:
+def test_a_description_in_annotated_overrides_the_docstring() -> None:
     @function_tool
     def f(
         a: Annotated[int, "from Annotated"],
@@ -160,21 +160,21 @@ def test_a_description_beside_the_type_wins_over_the_docstring() -> None:
     assert properties(f)["c"]["default"] == 3
 
 
-def test_an_alias_is_what_the_model_sees() -> None:
+def test_an_alias_is_the_name_in_the_schema() -> None:
     @function_tool
     def f(order_id: Annotated[str, Field(alias="order-id")]) -> None: ...
 
     assert list(properties(f)) == ["order-id"]
 
 
-def test_names_that_trouble_pydantic_models_are_ordinary_parameters() -> None:
+def test_names_reserved_by_pydantic_are_ordinary_parameters() -> None:
     @function_tool
     def f(model_extra: str, schema: str, _hidden: int, copy: bool) -> None: ...
 
     assert list(properties(f)) == ["model_extra", "schema", "_hidden", "copy"]
 
 
-def test_free_arguments_are_a_list_and_an_object() -> None:
+def test_variadic_arguments_are_a_list_and_an_object() -> None:
     @function_tool(strict_mode=False)
     def f(*numbers: float, **options: str) -> None:
         """Do it.
@@ -191,7 +191,7 @@ def test_free_arguments_are_a_list_and_an_object() -> None:
     assert "required" not in f.params_json_schema
 
 
-def test_free_keys_have_no_strict_schema_and_the_error_says_the_way_out() -> None:
+def test_arbitrary_keys_have_no_strict_schema_and_the_error_has_advice() -> None:
     with pytest.raises(UserError, match=r"'f'.*strict_mode=False"):
 
         @function_tool
@@ -213,14 +213,14 @@ def test_the_context_is_not_part_of_the_schema(kind: Any) -> None:
     assert list(properties(function_tool(f))) == ["a"]
 
 
-def test_the_context_comes_first() -> None:
+def test_the_context_must_be_the_first_parameter() -> None:
     with pytest.raises(UserError, match="takes the context as 'ctx': make it the first parameter"):
 
         @function_tool
         def f(a: int, ctx: ToolContext[Any]) -> None: ...
 
 
-def test_annotations_may_name_what_is_local_to_a_function() -> None:
+def test_annotations_may_name_local_types() -> None:
     class Local(BaseModel):
         a: int
 
@@ -230,7 +230,7 @@ def test_annotations_may_name_what_is_local_to_a_function() -> None:
     assert "Local" in f.params_json_schema["$defs"]
 
 
-def test_a_context_imported_for_type_checkers_only_is_recognised() -> None:
+def test_a_context_imported_only_for_type_checking_is_recognised() -> None:
     namespace: dict[str, Any] = {}
     exec(
         "from __future__ import annotations\n"
@@ -241,7 +241,7 @@ def test_a_context_imported_for_type_checkers_only_is_recognised() -> None:
     assert list(properties(function_tool(namespace["f"]))) == ["a"]
 
 
-def test_an_annotation_that_names_nothing_is_refused() -> None:
+def test_an_undefined_annotation_is_refused() -> None:
     def f(a: int) -> None: ...
 
     f.__annotations__["a"] = "Missing"
@@ -249,7 +249,7 @@ def test_an_annotation_that_names_nothing_is_refused() -> None:
         function_tool(f)
 
 
-def test_two_tools_of_one_function_differ_in_name_only() -> None:
+def test_two_tools_of_one_function_differ_only_in_name() -> None:
     def f(a: int) -> None: ...
 
     one, two = function_tool(f, name_override="one"), function_tool(f, name_override="two")
@@ -257,13 +257,13 @@ def test_two_tools_of_one_function_differ_in_name_only() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
-def test_a_time_out_is_a_positive_number(timeout: float) -> None:
+def test_a_timeout_that_is_not_positive_is_refused(timeout: float) -> None:
     with pytest.raises(UserError, match="`timeout` must be a number above 0"):
         function_tool(lambda: None, name_override="f", timeout=timeout)
 
 
 @pytest.mark.parametrize("name", ["", "with space", "查询", "a" * 65, "a.b"])
-def test_a_name_that_providers_refuse_is_refused_at_once(name: str) -> None:
+def test_a_name_invalid_for_providers_is_refused(name: str) -> None:
     def f() -> None: ...
 
     f.__name__ = name
@@ -296,7 +296,7 @@ def may_be_null(text: str | None = "", most: float | None = 2) -> str:
 
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("function", [plain, named_only, may_be_null])
-def test_plain_parameters_have_the_schema_that_pydantic_would_write(
+def test_plain_parameters_have_the_schema_pydantic_generates(
     function: Callable[..., str], strict: bool
 ) -> None:
     tool = function_tool(function, strict_mode=strict)
@@ -309,7 +309,7 @@ def test_plain_parameters_have_the_schema_that_pydantic_would_write(
     assert json.dumps(tool.params_json_schema) == json.dumps(written.json_schema)
 
 
-def test_a_tool_with_plain_parameters_is_made_without_pydantic() -> None:
+def test_a_tool_with_plain_parameters_is_created_without_pydantic() -> None:
     script = (
         "import sys; from ekiden import function_tool\n"
         "@function_tool\n"

@@ -60,7 +60,7 @@ def outputs(*outputs: Any) -> list[ToolOutputGuardrail[Any]]:
     ]
 
 
-async def test_a_call_that_is_allowed_gives_what_it_gives_without_guardrails(run: Run) -> None:
+async def test_an_allowed_call_returns_the_same_result_as_without_guardrails(run: Run) -> None:
     tool = echo_tool(
         tool_input_guardrails=inputs(Output.allow("fine"), Output.allow()),
         tool_output_guardrails=outputs(Output.allow({1, 2})),
@@ -83,7 +83,7 @@ async def test_empty_lists_are_no_guardrails(run: Run) -> None:
     assert (await run(tool, text="a")).guardrails == ()
 
 
-async def test_a_rejected_call_is_not_made_and_the_model_reads_why(run: Run) -> None:
+async def test_a_rejected_call_is_not_run_and_the_reason_is_reported_to_the_model(run: Run) -> None:
     made: list[str] = []
     tool = echo_tool(
         made,
@@ -98,7 +98,7 @@ async def test_a_rejected_call_is_not_made_and_the_model_reads_why(run: Run) -> 
     assert result.guardrails[-1].info == 7
 
 
-async def test_a_rejected_output_is_replaced_and_never_shown(run: Run) -> None:
+async def test_a_rejected_output_is_replaced_and_not_shown(run: Run) -> None:
     tool = echo_tool(
         tool_input_guardrails=inputs(Output.allow()),
         tool_output_guardrails=outputs(Output.reject_content("hidden"), None),
@@ -121,7 +121,7 @@ async def test_an_input_guardrail_may_end_the_run_before_the_call(run: Run) -> N
     assert made == []
 
 
-async def test_an_output_guardrail_may_end_the_run_although_the_tool_tells_failures(
+async def test_an_output_guardrail_may_end_the_run_despite_a_failure_function(
     run: Run,
 ) -> None:
     made: list[str] = []
@@ -134,7 +134,7 @@ async def test_an_output_guardrail_may_end_the_run_although_the_tool_tells_failu
     assert made == ["a"]
 
 
-async def test_guardrails_see_the_call_the_agent_and_the_value_of_the_tool() -> None:
+async def test_guardrails_get_the_call_the_agent_and_the_output() -> None:
     seen: list[Any] = []
 
     @tool_input_guardrail
@@ -159,7 +159,7 @@ async def test_guardrails_see_the_call_the_agent_and_the_value_of_the_tool() -> 
     assert seen == [('{"text": "hi"}', "desk"), ("k", "desk", {"said": "hi"})]
 
 
-async def test_input_guardrails_see_arguments_that_are_no_json(run: Run) -> None:
+async def test_input_guardrails_get_arguments_that_are_invalid_json(run: Run) -> None:
     seen: list[str] = []
 
     @tool_input_guardrail
@@ -173,7 +173,7 @@ async def test_input_guardrails_see_arguments_that_are_no_json(run: Run) -> None
     assert [decision.guardrail for decision in result.guardrails] == ["before"]
 
 
-async def test_output_guardrails_see_how_a_failure_is_told(run: Run) -> None:
+async def test_output_guardrails_get_the_text_of_a_failure(run: Run) -> None:
     @function_tool(tool_output_guardrails=outputs(Output.reject_content("it failed")))
     def leak() -> None:
         raise ValueError("the key is sk-1")
@@ -183,7 +183,7 @@ async def test_output_guardrails_see_how_a_failure_is_told(run: Run) -> None:
     assert "sk-1" not in repr(result)
 
 
-async def test_output_guardrails_see_a_time_out(run: Run) -> None:
+async def test_output_guardrails_get_a_timeout(run: Run) -> None:
     seen: list[Any] = []
 
     @tool_output_guardrail
@@ -201,7 +201,7 @@ async def test_output_guardrails_see_a_time_out(run: Run) -> None:
     assert result.error.startswith(ToolTimeout.__name__)
 
 
-async def test_a_failure_that_ends_the_run_has_no_output_to_guard(run: Run) -> None:
+async def test_a_failure_that_ends_the_run_has_no_output_guardrail(run: Run) -> None:
     @function_tool(failure_error_function=None, tool_output_guardrails=outputs(None))
     def broken() -> None:
         raise ValueError("x")
@@ -228,7 +228,7 @@ class Unspeakable(Exception):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("stage", ["input", "output"])
-async def test_a_guardrail_that_raises_is_a_no_that_says_why(
+async def test_an_exception_in_a_guardrail_fails_the_call_with_the_reason(
     run: Run, stage: str, error: BaseException, told: str
 ) -> None:
     made: list[str] = []
@@ -248,13 +248,13 @@ async def test_a_guardrail_that_raises_is_a_no_that_says_why(
 
 
 @pytest.mark.parametrize("given", [None, Output(None, cast("Any", {"type": "maybe"}))])
-async def test_a_guardrail_that_does_not_decide_is_a_no(run: Run, given: Any) -> None:
+async def test_a_guardrail_that_returns_no_decision_fails_the_call(run: Run, given: Any) -> None:
     with pytest.raises(GuardrailFailed, match="'in1' returned") as got:
         await run(echo_tool(tool_input_guardrails=inputs(given)), text="a")
     assert isinstance(got.value.__cause__, UserError)
 
 
-async def test_a_guardrail_that_hangs_is_given_up_after_the_time_of_the_run(run: Run) -> None:
+async def test_a_hanging_guardrail_times_out(run: Run) -> None:
     @tool_input_guardrail
     async def hangs(data: ToolInputGuardrailData) -> Output:
         await asyncio.Event().wait()
@@ -264,7 +264,7 @@ async def test_a_guardrail_that_hangs_is_given_up_after_the_time_of_the_run(run:
         await run(echo_tool(tool_input_guardrails=[hangs]), text="a", timeout_s=AT_ONCE)
 
 
-async def test_what_a_guardrail_says_after_its_time_comes_too_late(run: Run) -> None:
+async def test_the_result_of_a_late_guardrail_is_ignored(run: Run) -> None:
     @tool_output_guardrail
     async def late(data: ToolOutputGuardrailData) -> Output:
         with suppress(asyncio.CancelledError):
@@ -275,7 +275,7 @@ async def test_what_a_guardrail_says_after_its_time_comes_too_late(run: Run) -> 
         await run(echo_tool(tool_output_guardrails=[late]), text="a", timeout_s=AT_ONCE)
 
 
-async def test_the_time_of_a_tool_is_its_own_and_not_that_of_its_guardrails(run: Run) -> None:
+async def test_the_timeout_of_a_tool_excludes_its_guardrails(run: Run) -> None:
     @tool_input_guardrail
     async def slow(data: ToolInputGuardrailData) -> Output:
         for _ in range(5):
@@ -287,7 +287,7 @@ async def test_the_time_of_a_tool_is_its_own_and_not_that_of_its_guardrails(run:
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
-async def test_whoever_cancels_a_call_cancels_its_guardrail(run: Run, stage: str) -> None:
+async def test_cancelling_a_call_cancels_its_guardrail(run: Run, stage: str) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(data: Any) -> Output:
@@ -310,7 +310,7 @@ async def test_whoever_cancels_a_call_cancels_its_guardrail(run: Run, stage: str
     assert ended.is_set()
 
 
-async def test_what_is_no_guardrail_is_found_even_if_it_was_put_there_later(run: Run) -> None:
+async def test_an_invalid_guardrail_added_later_is_refused(run: Run) -> None:
     tool = echo_tool()
     tool.tool_input_guardrails = [lambda data: Output.allow()]  # type: ignore[list-item]
     with pytest.raises(UserError, match="make it with @tool_input_guardrail"):
@@ -321,12 +321,12 @@ async def test_what_is_no_guardrail_is_found_even_if_it_was_put_there_later(run:
         await run(tool, text="a")
 
 
-def test_a_tool_with_what_is_no_guardrail_cannot_be_made() -> None:
+def test_a_tool_with_an_invalid_guardrail_cannot_be_created() -> None:
     with pytest.raises(UserError, match="`tool_output_guardrails` of tool 'echo'"):
         echo_tool(tool_output_guardrails=inputs(Output.allow()))
 
 
-async def test_whoever_asked_the_input_guardrails_does_not_ask_them_again() -> None:
+async def test_checked_input_guardrails_are_not_run_again() -> None:
     asked: list[str] = []
 
     @tool_input_guardrail
@@ -342,7 +342,7 @@ async def test_whoever_asked_the_input_guardrails_does_not_ask_them_again() -> N
     assert asked == ["1"]
 
 
-async def test_a_message_of_any_text_reaches_the_model_as_it_is(run: Run) -> None:
+async def test_a_rejection_message_reaches_the_model_unchanged(run: Run) -> None:
     for message in ("", "不行 🙅", "a" * 100_000):
         tool = echo_tool(tool_input_guardrails=inputs(Output.reject_content(message)))
         assert (await run(tool, text="a")).output == message

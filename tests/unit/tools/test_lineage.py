@@ -56,18 +56,18 @@ async def asked(root: Path, *command: str) -> str:
     ],
 )
 @pytest.mark.parametrize("agent", ["sales", "販売"])
-async def test_a_program_of_an_agent_is_recognised(
+async def test_a_process_started_by_an_agent_is_recognized(
     tmp_path: Path, agent: str, command: tuple[str, ...]
 ) -> None:
     with acting_as(agent):
         assert await asked(tmp_path, *command) == ascii(agent)
 
 
-async def test_a_program_of_nobody_is_nobodys(tmp_path: Path) -> None:
+async def test_a_process_without_an_agent_has_none(tmp_path: Path) -> None:
     assert await asked(tmp_path, sys.executable, "asks.py") == "None"
 
 
-def test_whoever_marks_others_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_marking_process_itself_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AGENT_VARIABLE, raising=False)
     with lineage_mark("sales") as marks:
         assert len(marks) == 1
@@ -77,13 +77,15 @@ def test_whoever_marks_others_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> 
         os.fstat(marks[0])
 
 
-def test_a_name_that_is_too_long_or_malformed_for_the_system_marks_as_well() -> None:
+def test_an_agent_name_too_long_or_malformed_for_the_system_is_marked() -> None:
     for name in ("販売" * 500, "a\ud800b"):
         with lineage_mark(name) as marks:
             assert len(marks) == 1
 
 
-def test_a_system_that_does_not_tell_leaves_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_system_support_the_environment_variable_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def missing(*args: object) -> object:
         raise FileNotFoundError
 

@@ -50,15 +50,15 @@ def text(said: str) -> SimpleNamespace:
         (result(block("hologram\x1b")), "[hologram]"),
     ],
 )
-def test_a_result_is_text(given: Any, shown: str) -> None:
+def test_an_mcp_result_is_converted_to_text(given: Any, shown: str) -> None:
     assert text_of(given) == shown
 
 
-def test_a_long_result_is_cut_off() -> None:
+def test_a_long_result_is_truncated() -> None:
     assert text_of(result(text("x" * 200_000))).endswith("(100,000 more characters)")
 
 
-def test_a_description_hides_nothing_and_ends() -> None:
+def test_hidden_characters_of_a_description_are_removed_and_its_length_limited() -> None:
     hidden = SimpleNamespace(description=" a\u200b\U000e0041b\x1b[0m" + "x" * 9000, title=None)
     assert description_of(hidden).startswith("ab[0mx")
     assert len(description_of(hidden)) < 4100
@@ -66,7 +66,7 @@ def test_a_description_hides_nothing_and_ends() -> None:
     assert description_of(SimpleNamespace(description=None, title=None)) == ""
 
 
-def test_remarks_in_a_schema_are_cleaned_and_the_rest_stays() -> None:
+def test_descriptions_in_a_schema_are_cleaned_and_the_rest_is_unchanged() -> None:
     schema = {
         "type": "object",
         "description": "x\u202e" + "y" * 5000,
@@ -105,7 +105,7 @@ def deep(levels: int) -> dict[str, Any]:
     ],
     ids=["deep", "array", "empty", "large", "not json"],
 )
-def test_a_schema_that_is_no_use_takes_anything(schema: Any) -> None:
+def test_an_invalid_schema_accepts_any_value(schema: Any) -> None:
     assert schema_of(SimpleNamespace(input_schema=schema)) == ANYTHING
 
 

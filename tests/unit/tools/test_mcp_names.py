@@ -29,17 +29,17 @@ NAMES = st.text(max_size=80)
         ("mcp__my__own__log", ToolReference(server="my__own", tool="log", is_function_style=True)),
     ],
 )
-def test_a_name_says_which_server_and_which_tool(name: str, reference: ToolReference) -> None:
+def test_a_name_refers_to_a_server_and_a_tool(name: str, reference: ToolReference) -> None:
     assert read_name(name, ["git", "git/hub", "my__own", "my"]) == reference
 
 
 @pytest.mark.parametrize("name", ["mcp:gti/log", "mcp:", "mcp__", "mcp:gitx", "mcp__gitx__log"])
-def test_a_server_that_is_not_there_is_named(name: str) -> None:
+def test_an_unknown_server_is_named(name: str) -> None:
     with pytest.raises(UnknownTool, match="names no server of the setting mcpServers"):
         read_name(name, ["git"])
 
 
-def test_a_name_in_function_style_means_the_tool_behind_it() -> None:
+def test_a_name_in_function_style_refers_to_its_tool() -> None:
     reference = read_name("mcp__git__show_log", ["git"])
     assert reference.matches("show.log")
     assert reference.matches("show_log")
@@ -47,11 +47,11 @@ def test_a_name_in_function_style_means_the_tool_behind_it() -> None:
     assert not read_name("mcp:git/show_log", ["git"]).matches("show.log")
 
 
-def test_a_plain_name_stays_readable() -> None:
+def test_a_plain_tool_name_stays_readable() -> None:
     assert tool_name("github", "list-issues") == "github__list-issues"
 
 
-def test_a_name_that_is_taken_is_not_given_again() -> None:
+def test_a_used_tool_name_is_not_assigned_again() -> None:
     first = tool_name("a", "b", taken={"a__b"})
     second = tool_name("a", "b", taken={"a__b", first})
     assert len({"a__b", first, second}) == 3
@@ -72,6 +72,6 @@ def test_different_tools_have_different_names(one: tuple[str, str], other: tuple
 
 
 @given(server=NAMES, tool=NAMES)
-def test_every_provider_takes_every_name(server: str, tool: str) -> None:
+def test_every_tool_name_is_valid_for_every_provider(server: str, tool: str) -> None:
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool_name(server, tool))
     assert tool_name(server, tool) == tool_name(server, tool)

@@ -23,7 +23,7 @@ def problems_of(entry: Any) -> str:
     return "\n".join(problems)
 
 
-def test_a_program_is_read_with_everything() -> None:
+def test_a_stdio_server_entry_is_read_completely() -> None:
     assert parsed(
         {
             "type": "stdio",
@@ -60,11 +60,11 @@ def test_a_program_is_read_with_everything() -> None:
         ({"url": "http://[::1]:8080/mcp"}, "http"),
     ],
 )
-def test_an_address_is_read_in_every_spelling(entry: dict[str, str], transport: str) -> None:
+def test_a_url_entry_is_read_in_every_spelling(entry: dict[str, str], transport: str) -> None:
     assert parsed(entry).transport == transport
 
 
-def test_keys_that_only_other_programs_know_are_left_alone() -> None:
+def test_keys_of_other_programs_are_ignored() -> None:
     entry = {"command": "x", "autoApprove": ["*"], "trust": True, "alwaysAllow": []}
     assert parsed(entry) == McpServer(name="s", command="x")
 
@@ -102,11 +102,11 @@ def test_keys_that_only_other_programs_know_are_left_alone() -> None:
         ({"comand": "x"}, "mcpServers.s.comand: is not known; did you mean 'command'?"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(entry: Any, problem: str) -> None:
+def test_an_invalid_entry_is_reported_with_its_place(entry: Any, problem: str) -> None:
     assert problem in problems_of(entry)
 
 
-def test_all_problems_are_said_and_good_servers_stay() -> None:
+def test_all_problems_are_reported_and_valid_servers_are_kept() -> None:
     servers, problems = parse_mcp_servers(
         {"good": {"command": "x"}, "bad": {"args": 1, "env": 2}, "": {"command": "x"}}
     )
@@ -114,7 +114,7 @@ def test_all_problems_are_said_and_good_servers_stay() -> None:
     assert len(problems) == 4
 
 
-def test_variables_are_filled_in_everywhere() -> None:
+def test_variables_are_expanded_everywhere() -> None:
     server = McpServer(
         name="s",
         command="${BIN}/x",
@@ -131,32 +131,32 @@ def test_variables_are_filled_in_everywhere() -> None:
     assert filled.headers == {"Authorization": "Bearer k"}
 
 
-def test_an_address_that_a_variable_makes_invalid_is_refused_without_its_value() -> None:
+def test_a_url_made_invalid_by_a_variable_is_refused_without_showing_it() -> None:
     server = parsed({"url": "https://x.example:${PORT}/mcp"})
     with pytest.raises(McpUnavailable, match="must have a port from 1 to 65535") as failed:
         server.filled_in({"PORT": "sesame"})
     assert "sesame" not in str(failed.value)
 
 
-def test_variables_that_are_not_set_are_all_named() -> None:
+def test_all_unset_variables_are_named() -> None:
     server = McpServer(name="s", command="x", env={"A": "${ONE}", "B": "${TWO}${ONE}"})
     with pytest.raises(McpUnavailable, match="the environment variable ONE, TWO is not set"):
         server.filled_in({})
 
 
-def test_a_line_feed_at_the_end_of_a_header_is_no_part_of_it() -> None:
+def test_a_trailing_newline_of_a_header_is_removed() -> None:
     server = McpServer(name="s", url="https://x/", headers={"Authorization": "Bearer ${KEY}"})
     assert server.filled_in({"KEY": "k\n"}).headers == {"Authorization": "Bearer k"}
 
 
 @pytest.mark.parametrize("secret", ["qu13t\nqu13t", "qu13t\x00", "qu13té"])
-def test_a_header_that_cannot_be_sent_is_named_without_its_value(secret: str) -> None:
+def test_an_invalid_header_is_named_and_not_shown(secret: str) -> None:
     server = McpServer(name="s", url="https://x/", headers={"Authorization": "Bearer ${KEY}"})
     with pytest.raises(McpUnavailable, match="'Authorization'") as caught:
         server.filled_in({"KEY": secret})
     assert "qu13t" not in str(caught.value)
 
 
-def test_what_may_be_secret_is_not_shown() -> None:
+def test_the_repr_hides_possible_secrets() -> None:
     server = McpServer(name="s", env={"KEY": "hush"}, headers={"X": "hush"})
     assert "hush" not in repr(server)

@@ -75,12 +75,12 @@ ORDER = Order(number=7, at=datetime(2026, 1, 2, tzinfo=UTC))
         (Order, str(Order)),
     ],
 )
-def test_a_result_becomes_text(result: Any, text: str) -> None:
+def test_a_result_is_converted_to_text(result: Any, text: str) -> None:
     assert output_text(result) == text
     assert output_of(result) == text
 
 
-def test_an_object_of_an_unknown_class_is_shown_through_str() -> None:
+def test_an_object_of_an_unknown_class_is_converted_with_str() -> None:
     class Thing:
         def __str__(self) -> str:
             return "a thing"
@@ -89,13 +89,13 @@ def test_an_object_of_an_unknown_class_is_shown_through_str() -> None:
     assert output_text({"thing": Thing()}) == '{"thing":"a thing"}'
 
 
-def test_a_structure_that_contains_itself_is_shown_through_str() -> None:
+def test_a_cyclic_structure_is_converted_with_str() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert output_text(circle) == "[[...]]"
 
 
-def test_content_parts_pass_through() -> None:
+def test_content_parts_are_unchanged() -> None:
     parts = [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
@@ -107,7 +107,7 @@ def test_content_parts_pass_through() -> None:
 @pytest.mark.parametrize(
     "result", [[{"type": "input_text", "text": "a"}, "b"], [{"type": "order"}], [{"type": {}}], []]
 )
-def test_other_lists_are_json_text(result: list[Any]) -> None:
+def test_other_lists_are_converted_to_json_text(result: list[Any]) -> None:
     assert isinstance(output_of(result), str)
 
 
@@ -118,7 +118,7 @@ def test_other_lists_are_json_text(result: list[Any]) -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     ).filter(lambda value: isinstance(value, list | dict))
 )
-def test_json_comes_back_as_it_was(value: Any) -> None:
+def test_json_is_restored_unchanged(value: Any) -> None:
     assert json.loads(output_text(value)) == value
 
 
@@ -174,12 +174,12 @@ class Ring:
         (Unshowable(), "<Unshowable>"),
     ],
 )
-def test_any_value_has_a_form_in_json(value: Any, plain: Any) -> None:
+def test_any_value_is_converted_to_json(value: Any, plain: Any) -> None:
     assert to_jsonable(value) == plain
     assert json.loads(dumps(to_jsonable(value))) == plain
 
 
-def test_what_contains_itself_is_cut_off() -> None:
+def test_a_cyclic_value_is_truncated() -> None:
     ring = Ring()
     ring.next += [ring, ring]
     shown = to_jsonable(ring)
@@ -188,7 +188,7 @@ def test_what_contains_itself_is_cut_off() -> None:
     assert "Ring(" in shown["next"][0]
 
 
-def test_what_is_too_deep_is_cut_off() -> None:
+def test_a_deeply_nested_value_is_truncated() -> None:
     deep: list[Any] = []
     for _ in range(10_000):
         deep = [deep]
@@ -203,7 +203,7 @@ def test_what_is_too_deep_is_cut_off() -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
     )
 )  # fmt: skip
-def test_the_form_in_json_can_always_be_written(value: Any) -> None:
+def test_a_converted_value_can_always_be_written_as_json(value: Any) -> None:
     plain = to_jsonable(value)
     assert json.loads(dumps(plain)) == plain
     assert to_jsonable(plain) == plain

@@ -33,7 +33,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class TestRegistering:
-    async def test_a_function_is_found_by_its_name(self, run: Run) -> None:
+    async def test_a_registered_function_is_found_by_name(self, run: Run) -> None:
         @register_tool
         def shout(text: str) -> str:
             """Say it loud."""
@@ -44,7 +44,7 @@ class TestRegistering:
         assert found.description == "Say it loud."
         assert (await run(found, text="hi")).output == "HI"
 
-    def test_another_name_is_also_the_one_that_the_model_sees(self) -> None:
+    def test_a_given_name_is_the_one_the_model_sees(self) -> None:
         @register_tool(name="loud")
         def shout(text: str) -> str:
             return text
@@ -58,14 +58,14 @@ class TestRegistering:
         assert (paid.spec.name, paid.confirmation) == ("pay_now", pay.confirmation)
         assert set(registered_tools()) == {"loud", "pay_now"}
 
-    def test_a_name_that_no_provider_takes_is_refused(self) -> None:
+    def test_a_name_invalid_for_providers_is_refused(self) -> None:
         @function_tool
         def pay() -> None: ...
 
         with pytest.raises(UserError, match="cannot be the name of a tool"):
             register_tool(pay, name="pay now!")
 
-    def test_a_module_that_is_loaded_anew_replaces_its_own_but_no_other(self) -> None:
+    def test_a_reloaded_module_replaces_only_its_own_tools(self) -> None:
         def shout() -> int:
             return 1
 
@@ -76,7 +76,7 @@ class TestRegistering:
         with pytest.raises(UserError, match="has registered a tool called 'shout' already"):
             exec("register_tool(shout)", other)
 
-    def test_a_registered_tool_wins_over_a_built_in_one(self, tmp_path: Path) -> None:
+    def test_a_registered_tool_overrides_a_built_in_one(self, tmp_path: Path) -> None:
         @register_tool
         def shell(command: str) -> str:
             return command
@@ -87,21 +87,21 @@ class TestRegistering:
 
 
 class TestUnknown:
-    def test_the_nearest_name_is_said(self, tmp_path: Path) -> None:
+    def test_an_unknown_tool_is_refused_with_a_suggestion(self, tmp_path: Path) -> None:
         builtins = builtin_tools(tmp_path, ToolSettings())
         with pytest.raises(UnknownTool, match="did you mean 'read_file'?") as unknown:
             resolve_tool("read-fiel", builtins=builtins)
         assert unknown.value.code == "tool.unknown"
         assert unknown.value.name == "read-fiel"
 
-    def test_without_any_tool_there_is_none_to_name(self) -> None:
+    def test_without_tools_the_error_lists_none(self) -> None:
         with pytest.raises(
             UnknownTool, match="known: none; name your own function as module:function"
         ):
             resolve_tool("x")
 
     @pytest.mark.parametrize("name", ["mcp:github/issues", "mcp__github__issues"])
-    def test_a_servers_tool_has_to_be_connected(self, name: str) -> None:
+    def test_an_mcp_tool_requires_a_connection(self, name: str) -> None:
         with pytest.raises(ToolUnusable, match="has to be connected first"):
             resolve_tool(name)
 
@@ -117,7 +117,7 @@ class TestModules:
         assert (tool.name, tool.description) == ("cook", "Cook it.")
         assert (await run(tool, what="soup")).output == "hot soup"
 
-    def test_a_tool_is_taken_as_it_is(self, tmp_path: Path) -> None:
+    def test_a_function_tool_of_the_project_is_used_unchanged(self, tmp_path: Path) -> None:
         (tmp_path / "zz_bank.py").write_text(
             "from ekiden import function_tool\n"
             "@function_tool(name_override='pay_now', confirmation=True)\n"
@@ -127,7 +127,7 @@ class TestModules:
         assert tool.name == "pay_now"
         assert tool.confirmation is not None
 
-    def test_the_project_comes_before_everything_else(self, tmp_path: Path) -> None:
+    def test_the_project_folder_is_searched_first(self, tmp_path: Path) -> None:
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
             (tmp_path / name / f"zz_{name}.py").write_text("def f(): ...")
@@ -137,9 +137,7 @@ class TestModules:
         assert resolve_tool("zz_both:f", root=tmp_path / "one").description == "one"
         assert sys.path.count(str((tmp_path / "one").resolve())) == 1
 
-    def test_the_module_of_another_project_does_not_pass_for_this_ones(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_module_of_another_project_is_refused(self, tmp_path: Path) -> None:
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
             (tmp_path / name / "zz_same.py").write_text("def f(): ...")
@@ -163,9 +161,7 @@ class TestModules:
             ("def __getattr__(name): raise OSError('broken')", "it fails: OSError: broken"),
         ],
     )
-    def test_what_is_wrong_with_a_module_is_named(
-        self, tmp_path: Path, text: str, problem: str
-    ) -> None:
+    def test_a_faulty_module_is_named(self, tmp_path: Path, text: str, problem: str) -> None:
         (tmp_path / "zz_bad.py").write_text(text)
         with pytest.raises(ToolUnusable) as unusable:
             resolve_tool("zz_bad:f", root=tmp_path)
@@ -183,7 +179,7 @@ class TestModules:
         with pytest.raises(ToolUnusable, match="no module 'zz_none' in the path"):
             resolve_tool("zz_none:f")
 
-    def test_a_missing_function_is_named_with_those_there_are(self, tmp_path: Path) -> None:
+    def test_a_missing_function_is_reported_with_the_existing_ones(self, tmp_path: Path) -> None:
         (tmp_path / "zz_shop.py").write_text("def refund(): ...\ndef _hidden(): ...\n")
         with pytest.raises(UnknownTool) as unknown:
             resolve_tool("zz_shop:refnud", root=tmp_path)
@@ -195,7 +191,7 @@ class TestModules:
     @pytest.mark.parametrize(
         "name", ["m:Class.method", "m:", ":f", "a:b:c", "m f:g", "../m:f", "os:system()"]
     )
-    def test_only_functions_at_the_top_of_a_module_can_be_named(self, name: str) -> None:
+    def test_only_top_level_functions_can_be_named(self, name: str) -> None:
         with pytest.raises(ToolUnusable, match="write module:function"):
             resolve_tool(name)
 
@@ -203,7 +199,7 @@ class TestModules:
 class TestInert:
     """Names that are looked at without running a project's code."""
 
-    async def test_a_function_is_not_imported_and_cannot_be_called(
+    async def test_an_inert_function_is_not_imported_and_cannot_be_called(
         self, tmp_path: Path, run: Run
     ) -> None:
         (tmp_path / "zz_evil.py").write_text("raise SystemExit('ran')\ndef f(): ...\n")
@@ -215,11 +211,11 @@ class TestInert:
         with pytest.raises(ToolUnusable, match="not imported"):
             await run(tool)
 
-    def test_its_form_is_checked(self) -> None:
+    def test_the_format_of_an_inert_name_is_checked(self) -> None:
         with pytest.raises(ToolUnusable, match="write module:function"):
             resolve_tool("m:Class.method", inert=True)
 
-    def test_functions_of_ekiden_itself_are_looked_up(self, tmp_path: Path) -> None:
+    def test_functions_of_ekiden_are_imported_even_if_inert(self, tmp_path: Path) -> None:
         before = list(sys.path)
         tool = resolve_tool("ekiden.project.demo:lookup_order", root=tmp_path, inert=True)
         assert tool.name == "lookup_order"

@@ -33,7 +33,7 @@ def gate() -> Iterator[threading.Event]:
     gate.set()
 
 
-async def test_hung_tools_do_not_keep_a_quick_one_waiting(run: Run, gate: threading.Event) -> None:
+async def test_hanging_tools_do_not_block_others(run: Run, gate: threading.Event) -> None:
     @make_tool(timeout=0.001)
     def hang() -> None:
         gate.wait()
@@ -47,7 +47,7 @@ async def test_hung_tools_do_not_keep_a_quick_one_waiting(run: Run, gate: thread
     assert (await run(quick)).output == "done"
 
 
-def test_the_end_of_the_loop_does_not_wait_for_a_hung_tool(run: Run, gate: threading.Event) -> None:
+def test_closing_the_loop_does_not_wait_for_a_hanging_tool(run: Run, gate: threading.Event) -> None:
     @make_tool(timeout=0.001)
     def hang() -> None:
         gate.wait(600)
@@ -56,7 +56,7 @@ def test_the_end_of_the_loop_does_not_wait_for_a_hung_tool(run: Run, gate: threa
     assert "did not finish" in result.output
 
 
-def test_the_end_of_the_process_does_not_wait_for_a_hung_tool() -> None:
+def test_the_process_exits_without_waiting_for_a_hanging_tool() -> None:
     code = (
         "import asyncio, threading\n"
         "from ekiden import Agent, Runner, function_tool\n"
@@ -73,7 +73,7 @@ def test_the_end_of_the_process_does_not_wait_for_a_hung_tool() -> None:
     assert done.stdout == "given up\n"
 
 
-def test_a_call_that_ends_after_its_loop_is_closed_harms_nobody(gate: threading.Event) -> None:
+def test_a_call_that_ends_after_its_loop_closed_is_ignored(gate: threading.Event) -> None:
     ended = threading.Event()
 
     def slow() -> str:
@@ -92,7 +92,7 @@ def test_a_call_that_ends_after_its_loop_is_closed_harms_nobody(gate: threading.
     assert asyncio.run(_awaited(in_thread(lambda: "next"))) == "next"
 
 
-async def test_threads_are_used_again() -> None:
+async def test_threads_are_reused() -> None:
     first = await in_thread(threading.current_thread)
     # A thread says that it is idle after it has handed its result over.
     used = {(await in_thread(threading.current_thread)).name for _ in range(100)}
@@ -100,7 +100,7 @@ async def test_threads_are_used_again() -> None:
     assert len(used) < 100
 
 
-async def test_a_thread_has_the_context_variables_of_its_caller_and_keeps_its_own_changes() -> None:
+async def test_a_thread_copies_the_context_variables_of_its_caller() -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("caller")
 
@@ -113,7 +113,7 @@ async def test_a_thread_has_the_context_variables_of_its_caller_and_keeps_its_ow
     assert variable.get() == "caller"
 
 
-async def test_a_failure_is_raised_as_it_is_and_then_forgotten() -> None:
+async def test_an_exception_is_raised_unchanged_and_released() -> None:
     class Parcel:
         pass
 
@@ -136,7 +136,7 @@ async def test_a_failure_is_raised_as_it_is_and_then_forgotten() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_child_of_a_fork_starts_threads_of_its_own() -> None:
+def test_a_forked_child_starts_its_own_threads() -> None:
     code = (
         "import asyncio, os\n"
         "from ekiden.tools.under_way import in_thread\n"

@@ -46,7 +46,7 @@ def begun() -> Told:
     return Told()("message", items=SAID)("agent_start")
 
 
-def test_a_rollback_ends_the_stay_of_the_target_and_marks_it() -> None:
+def test_a_rollback_ends_and_marks_the_agent_span_of_the_target() -> None:
     told = begun().moved("transferring", "initiated", "validating", "transferring")
     told("agent_start", "b")("tool_call", "b", details={"tool": "t"})
     told.moved("transferring", agent="b", compensation="k", attempt=1, error="ValueError: x")
@@ -68,33 +68,33 @@ def test_a_rollback_ends_the_stay_of_the_target_and_marks_it() -> None:
     assert [each.name for each in told.spans() if each.kind == "agent"] == ["a", "b", "a"]
 
 
-def test_a_refused_handoff_is_an_error_of_who_wanted_it() -> None:
+def test_a_refused_handoff_is_an_error_below_its_requester() -> None:
     told = begun().moved("failed", "initiated", "failed", code="DECLINED", error="no")
     handoff = told.only("handoff")
     assert (handoff.status, handoff.error, handoff.details["code"]) == ("error", "no", "DECLINED")
     assert handoff.parent_id == told.only("agent").span_id
 
 
-def test_a_handoff_that_was_asked_for_earlier_began_then() -> None:
+def test_a_handoff_span_starts_at_its_request() -> None:
     told = begun().moved("transferring", "transferring", at={"initiated": START_US + 2500})
     assert told.only("handoff").started_at_us == START_US + 2500
 
 
-def test_a_handoff_can_begin_a_run_and_one_that_is_refused_does_not() -> None:
+def test_an_accepted_handoff_can_start_a_run_and_a_refused_one_cannot() -> None:
     told = Told().moved("transferring", "transferring", begins_run=True)
     assert told.only("handoff").parent_id == told.only("run").span_id
     refused = Told().moved("failed", "failed", begins_run=True, error="no")
     assert [each.kind for each in refused.spans()] == ["session", "handoff"]
 
 
-def test_handoffs_of_earlier_versions_are_read_too() -> None:
+def test_handoffs_of_earlier_versions_are_read() -> None:
     told = begun()("handoff", details={"from": "a", "to": "b", "status": "completed"})
     told("llm_call", "b")
     assert told.only("handoff").details["moves"] == ["completed"]
     assert told.only("handoff").links == (told.only("agent", "b").span_id,)
 
 
-def test_a_handoff_to_a_router_has_a_link_to_its_choice() -> None:
+def test_a_handoff_to_a_router_links_to_its_route() -> None:
     told = begun().moved("transferring", "transferring")
     told("route", "router", step="1.1.r", details={"agent": "c", "usage": {"input_tokens": 3}})
     told("agent_start", "c")
@@ -102,7 +102,7 @@ def test_a_handoff_to_a_router_has_a_link_to_its_choice() -> None:
     assert told.only("route").tokens.input == 3
 
 
-def test_a_spoken_conversation_is_over_with_its_last_word() -> None:
+def test_a_realtime_conversation_ends_with_its_last_message() -> None:
     told = Told()("message", items=SAID)
     told("message", items=({"role": "assistant", "content": "hello"},))
     assert len([each for each in told.spans() if each.kind == "run"]) == 1
@@ -117,7 +117,7 @@ def test_a_spoken_conversation_is_over_with_its_last_word() -> None:
         ({"outcome": "refused", "reason": "no"}, None),
     ],
 )
-def test_how_a_run_ended_is_told(details: dict[str, Any], error: str | None) -> None:
+def test_the_outcome_of_a_run_is_recorded(details: dict[str, Any], error: str | None) -> None:
     told = begun()("agent_complete", details=details)
     for kind in ("run", "agent"):
         span = told.only(kind)
@@ -126,7 +126,7 @@ def test_how_a_run_ended_is_told(details: dict[str, Any], error: str | None) -> 
         assert span.status == ("ok" if error is None else "error")
 
 
-def test_a_question_to_people_that_expired_is_an_error() -> None:
+def test_an_expired_question_to_people_is_an_error() -> None:
     told = begun()("inbox", details={"item": "i", "change": "posted", "kind": "approval"})
     told("agent_complete", details={"outcome": "waiting", "reason": "person:x"})
     told("inbox", details={"item": "i", "status": "expired"})
@@ -134,12 +134,12 @@ def test_a_question_to_people_that_expired_is_an_error() -> None:
     assert told.only("run").status == "ok"
 
 
-def test_what_people_only_have_to_see_nobody_waits_for() -> None:
+def test_a_notice_to_people_is_not_waited_for() -> None:
     told = begun()("inbox", details={"item": "i", "kind": "escalation"})
     assert told.only("inbox").ended_at_us is not None
 
 
-def test_tasks_that_are_tried_again_are_one_span_and_one_that_never_began_is_another() -> None:
+def test_a_retried_task_is_one_span_and_a_skipped_one_has_its_own() -> None:
     told = begun()("task", details={"phase": "decomposed", "tasks": []})
     told("task", details={"phase": "started", "task_id": "t1", "agent": "b"})
     told("task", details={"phase": "started", "task_id": "t1", "agent": "b", "attempt": 2})
@@ -152,14 +152,14 @@ def test_tasks_that_are_tried_again_are_one_span_and_one_that_never_began_is_ano
     assert told.only("task", "plan").ended_at_us == START_US + 9000
 
 
-def test_a_guardrail_that_lets_nothing_through_is_an_error_and_a_warning_is_not() -> None:
+def test_a_guardrail_that_blocks_is_an_error_and_a_warning_is_not() -> None:
     told = begun()("guardrail", details={"guardrail": "x", "result": "failed"}, items=SAID)
     told("guardrail", details={"guardrail": "y", "result": "warned"})
     assert told.only("guardrail", "x").status == "error"
     assert told.only("guardrail", "y").status == "ok"
 
 
-def test_calls_of_code_have_their_arguments_and_state_from_outside_is_nobodys_work() -> None:
+def test_calls_of_code_have_arguments_and_external_state_has_no_agent() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "t", "arguments": '{"a":1}'}
     output = {"type": "function_call_output", "call_id": "c", "output": "ok"}
     told = begun()("tool_call", details={"tool": "t"}, items=(call, output))
@@ -168,14 +168,14 @@ def test_calls_of_code_have_their_arguments_and_state_from_outside_is_nobodys_wo
     assert told.only("message", "state").parent_id == told.spans()[0].span_id
 
 
-def test_clocks_that_go_back_turn_nothing_around() -> None:
+def test_clocks_that_go_back_keep_spans_in_order() -> None:
     told = begun()("llm_call", duration_us=10**12)
     told.events[1].at_us = 0
     call, stay = told.only("llm_call"), told.only("agent")
     assert call.started_at_us == stay.started_at_us >= told.spans()[0].started_at_us
 
 
-def test_what_began_and_ended_is_told_live_and_nothing_else_is_kept() -> None:
+def test_started_and_ended_spans_are_streamed_and_released() -> None:
     builder = SpanBuilder("s", TraceContext(trace_id="0" * 32), is_live=True)
     seen = []
     for event in begun()("llm_call")("agent_complete").events:
@@ -189,7 +189,7 @@ def test_what_began_and_ended_is_told_live_and_nothing_else_is_kept() -> None:
 
 
 @pytest.mark.slow
-def test_the_time_it_takes_grows_with_the_events_and_not_faster() -> None:
+def test_span_building_takes_linear_time() -> None:
     """Ten times as many events may take at most twenty times as long: a square would take 100."""
 
     def took(runs: int) -> float:

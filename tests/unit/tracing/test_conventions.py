@@ -25,7 +25,7 @@ from tests.unit.tracing.otel_team import SECRET, a_span
         ("", "_OTHER", ""),
     ],
 )
-def test_a_model_has_a_provider_in_the_conventions_words(
+def test_the_provider_has_its_name_in_the_otel_conventions(
     model: str, provider: str, name: str
 ) -> None:
     assert provider_of(model) == (provider, name)
@@ -49,13 +49,13 @@ def test_a_model_has_a_provider_in_the_conventions_words(
         ("message", {}, "message"),
     ],
 )
-def test_names_have_few_values(kind: Any, details: dict[str, Any], name: str) -> None:
+def test_span_names_have_low_cardinality(kind: Any, details: dict[str, Any], name: str) -> None:
     described = describe_span(a_span(kind=kind, details=details))
     assert described.name == name
     assert described.is_client == (kind == "llm_call")
 
 
-def test_without_content_only_facts_are_told() -> None:
+def test_without_content_only_facts_are_exported() -> None:
     span = a_span(
         content={"arguments": "private", "result": "private", "reason": "private"},
         status="error",
@@ -75,11 +75,11 @@ def test_without_content_only_facts_are_told() -> None:
         ({"kind": "tool_call", "error": "httpx.ReadTimeout: slow"}, "httpx.ReadTimeout"),
     ],
 )
-def test_errors_have_a_type_of_few_values(changes: dict[str, Any], kind: str) -> None:
+def test_error_types_have_low_cardinality(changes: dict[str, Any], kind: str) -> None:
     assert describe_span(a_span(status="error", **changes)).error_type == kind
 
 
-def test_facts_become_attributes_of_types_that_can_be_sent() -> None:
+def test_facts_become_attributes_of_valid_types() -> None:
     details = {
         "approved": True,
         "score": 0.5,
@@ -104,7 +104,7 @@ def test_facts_become_attributes_of_types_that_can_be_sent() -> None:
     assert "ekiden.none" not in found
 
 
-def test_content_that_the_conventions_have_no_word_for_is_told_under_our_own() -> None:
+def test_content_without_a_convention_has_an_ekiden_attribute() -> None:
     span = a_span(kind="agent", content={"input": 7, "reason": "because", "nothing": None})
     found = describe_span(span, content=True).attributes
     assert found["ekiden.content.input"] == "7"
@@ -112,7 +112,7 @@ def test_content_that_the_conventions_have_no_word_for_is_told_under_our_own() -
     assert "ekiden.content.nothing" not in found
 
 
-def test_items_are_messages_with_parts() -> None:
+def test_items_are_converted_to_messages_with_parts() -> None:
     items = [
         {"role": "user", "content": "hi"},
         {"role": "user", "content": [{"type": "input_image"}, {"text": "see"}, "odd"]},
@@ -143,7 +143,7 @@ def test_items_are_messages_with_parts() -> None:
     assert genai_messages(7, str) == []
 
 
-def test_of_many_messages_the_last_ones_are_sent_and_stay_json() -> None:
+def test_only_the_last_of_many_messages_are_exported_as_valid_json() -> None:
     items = [{"role": "user", "content": f"{number} " + "x" * 3_000} for number in range(20)]
     items.append({"role": "user", "content": f"{SECRET} " + "y" * 90_000})
     span = a_span(kind="llm_call", content={"input": items})

@@ -47,7 +47,7 @@ async def trace_of(**options: Any) -> Trace:
     return await read_trace(await store_of(**options), "s1")
 
 
-async def test_json_lines_are_the_spans_in_the_order_of_the_tree_without_content() -> None:
+async def test_json_lines_are_spans_in_tree_order_without_content() -> None:
     trace = await trace_of()
     lines = [json.loads(line) for line in export_jsonl(trace)]
     assert [each["span_id"] for each in lines] == [node.span.span_id for node in trace.nodes()]
@@ -57,7 +57,7 @@ async def test_json_lines_are_the_spans_in_the_order_of_the_tree_without_content
     assert "a parcel" in full
 
 
-async def test_keys_are_covered_in_everything_that_is_exported() -> None:
+async def test_api_keys_are_masked_in_every_export() -> None:
     store = await store_of(order=-1)
     trace = await read_trace(store, "s1")
     for include_content in (False, True):
@@ -73,7 +73,7 @@ async def test_keys_are_covered_in_everything_that_is_exported() -> None:
     assert redacted(trace.spans[0]) is trace.spans[0]
 
 
-def test_of_an_error_whose_kind_is_not_known_nothing_is_left() -> None:
+def test_an_error_of_unknown_kind_is_omitted() -> None:
     span = Span(
         trace_id="0" * 32, span_id="0" * 16, parent_id=None, kind="run", name="run 1",
         session_id="s", agent_name=None, correlation_id="s", started_at_us=0, ended_at_us=1,
@@ -83,7 +83,7 @@ def test_of_an_error_whose_kind_is_not_known_nothing_is_left() -> None:
     assert without_content(replace(span, details={"code": "TIMEOUT"})).error == "TIMEOUT"
 
 
-async def test_the_shape_of_the_openai_sdk() -> None:
+async def test_the_openai_export_has_the_format_of_the_sdk() -> None:
     trace = await trace_of()
     first, *spans = export_openai(trace, include_content=True, workflow_name="desk")
     assert first == {
@@ -131,7 +131,7 @@ async def test_every_event_has_its_place_in_the_trace() -> None:
     assert full[0]["items"] == [{"role": "user", "content": WORDS[0]}]
 
 
-async def test_no_export_shows_what_was_said_in_a_run_without_sensitive_data() -> None:
+async def test_no_export_shows_content_of_a_run_without_sensitive_data() -> None:
     store = await store_of(trace_include_sensitive_data=False)
     trace = await read_trace(store, "s1")
     shown = "".join(export_jsonl(trace, include_content=True))
@@ -143,7 +143,7 @@ async def test_no_export_shows_what_was_said_in_a_run_without_sensitive_data() -
 
 
 @pytest.mark.parametrize("tells", [False, True])
-async def test_nor_what_another_agent_was_asked_or_told_in_it(tells: bool) -> None:
+async def test_no_export_shows_what_a_run_without_sensitive_data_asked_or_told(tells: bool) -> None:
     async def code(ctx: CodeContext) -> Any:
         if tells:
             await ctx.tell("expert", "the secret subject", {"about": "the secret payload"})

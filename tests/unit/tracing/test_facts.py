@@ -9,12 +9,12 @@ import pytest
 from ekiden.tracing.spans import split_details, text, usage_of
 
 
-def test_what_nobody_knows_is_taken_for_words() -> None:
+def test_unknown_details_count_as_content() -> None:
     facts, words = split_details({"tool": "t", "brand_new": "who knows", "hash": "x"})
     assert (facts, words) == ({"tool": "t"}, {"brand_new": "who knows"})
 
 
-def test_objects_are_split_inside() -> None:
+def test_nested_details_are_split_into_facts_and_content() -> None:
     facts, words = split_details(
         {
             "asks": {"id": "m", "to": "b", "subject": "a secret", "session": None},
@@ -41,7 +41,7 @@ def test_objects_are_split_inside() -> None:
         ({"input_tokens": float("nan"), "cost": float("inf")}, 0),
     ],
 )
-def test_counts_that_make_no_sense_are_none(told: dict[str, Any], tokens: int) -> None:
+def test_invalid_counts_are_ignored(told: dict[str, Any], tokens: int) -> None:
     usage = usage_of({"usage": told})
     assert usage is not None
     assert (usage.tokens, usage.requests, usage.cost) == (tokens, 1, 0.0)
@@ -52,5 +52,5 @@ def test_counts_that_make_no_sense_are_none(told: dict[str, Any], tokens: int) -
     ("value", "shown"),
     [("a\n b", "a b"), ("", "?"), (" ", "?"), (7, "?"), ("x" * 300, "x" * 199 + "…")],
 )
-def test_names_are_short_and_stand_on_one_line(value: Any, shown: str) -> None:
+def test_names_are_truncated_to_one_line(value: Any, shown: str) -> None:
     assert text(value, "?") == shown

@@ -11,7 +11,7 @@ from tests.support.cases import each_case
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
-def test_ids_are_what_they_were_when_they_were_released() -> None:
+def test_ids_equal_those_of_the_first_release() -> None:
     assert trace_id_of("s1", 7) == "236a6648614dcc14a54185669fda1419"
     assert session_span_id("s1") == "0f03330714c751b0"
     assert span_id_of("s1", "r1") == "ef0e86ccfe91d156"
@@ -19,7 +19,7 @@ def test_ids_are_what_they_were_when_they_were_released() -> None:
     assert len(trace_id_of("\ud800 会话", 0)) == 32
 
 
-def test_a_traceparent_is_read() -> None:
+def test_a_traceparent_is_parsed() -> None:
     found = parse_traceparent(f"00-{TRACE}-{SPAN}-01")
     assert found is not None
     assert (found.trace_id, found.parent_id, found.is_sampled) == (TRACE, SPAN, True)
@@ -29,7 +29,7 @@ def test_a_traceparent_is_read() -> None:
     assert not unsampled.is_sampled
 
 
-def test_later_versions_may_say_more() -> None:
+def test_a_traceparent_of_a_later_version_may_have_more_fields() -> None:
     assert parse_traceparent(f"01-{TRACE}-{SPAN}-01-more") is not None
     assert parse_traceparent(f"00-{TRACE}-{SPAN}-01-more") is None
 
@@ -49,5 +49,5 @@ def test_later_versions_may_say_more() -> None:
         f"00-{TRACE}-{SPAN}-01" * 40,
     ],
 )
-def test_what_is_no_traceparent_counts_as_none(value: Any) -> None:
+def test_an_invalid_traceparent_is_ignored(value: Any) -> None:
     assert parse_traceparent(value) is None

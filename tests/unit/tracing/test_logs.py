@@ -65,7 +65,7 @@ def as_text(**environ: str) -> io.StringIO:
     return stream
 
 
-def test_a_line_is_one_json_object_with_the_session_that_it_belongs_to() -> None:
+def test_a_json_line_has_the_ids_of_its_session() -> None:
     lines = as_json()
     s1 = LogSession(session_id="s1", meta={"correlation_id": "c1"}, created_at_us=7)
     with logging_for(s1):
@@ -82,15 +82,13 @@ def test_a_line_is_one_json_object_with_the_session_that_it_belongs_to() -> None
     }
 
 
-def test_outside_of_a_session_a_line_belongs_to_none() -> None:
+def test_a_json_line_outside_a_session_has_no_session_id() -> None:
     lines = as_json()
     LOG.info("hello")
     assert set(lines.records[0]) == {"timestamp", "level", "logger", "message"}
 
 
-def test_the_trace_is_the_callers_if_there_is_one_and_unknown_for_a_session_that_was_asked() -> (
-    None
-):
+def test_the_trace_id_is_that_of_the_caller_and_missing_for_an_asked_session() -> None:
     given = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     with logging_for(LogSession(session_id="s1", meta=given)):
         assert current_log_fields()["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
@@ -99,7 +97,7 @@ def test_the_trace_is_the_callers_if_there_is_one_and_unknown_for_a_session_that
     assert current_log_fields() == {}
 
 
-def test_fields_stand_beside_those_of_the_session_and_end_with_their_block() -> None:
+def test_log_fields_are_added_until_their_block_ends() -> None:
     with log_fields(request_id="r1", tenant="acme"), log_fields(tenant="zen", agent=None):
         with logging_for(LogSession(session_id="s1", meta={})), acting_as("triage"):
             fields = current_log_fields()
@@ -110,7 +108,7 @@ def test_fields_stand_beside_those_of_the_session_and_end_with_their_block() -> 
     assert current_log_fields() == {}
 
 
-def test_what_the_caller_gives_with_extra_wins_and_is_shown() -> None:
+def test_fields_given_with_extra_override_and_are_shown() -> None:
     lines = as_json()
     more = {"session_id": "other", "count": 3, "ratio": float("nan"), "ok": True, "none": None}
     with logging_for(LogSession(session_id="s1", meta={})):
@@ -147,7 +145,7 @@ async def test_lines_of_a_run_have_its_session_agent_and_correlation_id() -> Non
     assert current_log_fields() == {}
 
 
-async def test_lines_of_sessions_that_run_at_the_same_time_are_told_apart() -> None:
+async def test_lines_of_concurrent_sessions_are_distinguished() -> None:
     lines = as_json()
     together = asyncio.Barrier(3)
 
@@ -171,7 +169,7 @@ async def test_lines_of_sessions_that_run_at_the_same_time_are_told_apart() -> N
         assert line["agent"] == f"agent-{line['message']}"
 
 
-async def test_what_a_worker_says_of_a_session_belongs_to_it() -> None:
+async def test_lines_of_a_worker_about_a_session_have_its_id() -> None:
     lines = as_json()
     store = MemoryStore()
     agent = Agent("triage", model=ScriptedModel([RuntimeError("broken")]))
@@ -182,7 +180,7 @@ async def test_what_a_worker_says_of_a_session_belongs_to_it() -> None:
 
 
 @pytest.mark.parametrize("make", [as_json, as_text])
-def test_keys_and_tokens_are_covered_wherever_they_are(make: Any) -> None:
+def test_api_keys_and_tokens_are_masked_everywhere(make: Any) -> None:
     stream = make(DESK_PASSWORD="correct horse", SHORT_KEY="abc", OTHER="visible")
     LOG.info("calling with %s and correct horse, visible abc", KEY)
     LOG.info("more", extra={"header": f"Bearer {KEY}", "session_id": KEY})
@@ -199,7 +197,7 @@ def test_keys_and_tokens_are_covered_wherever_they_are(make: Any) -> None:
     assert "ValueError: no entry for [redacted]" in written
 
 
-def test_a_key_is_not_shown_in_part_where_a_text_is_cut() -> None:
+def test_a_key_at_the_truncation_limit_is_masked() -> None:
     redact = Redaction({})
     shown = redact("a " * 60_000 + KEY, 16_000)
     assert len(shown) < 16_100
@@ -208,7 +206,7 @@ def test_a_key_is_not_shown_in_part_where_a_text_is_cut() -> None:
         assert "sk-proj" not in redact("b" * length + " " + KEY, 100_000)
 
 
-def test_an_error_is_an_object_with_type_message_and_stack() -> None:
+def test_an_error_has_type_message_and_stack() -> None:
     lines = as_json()
     try:
         raise KeyError("订单")
@@ -221,7 +219,7 @@ def test_an_error_is_an_object_with_type_message_and_stack() -> None:
     assert "Stack (most recent call last)" in lines.records[1]["error"]["stack"]
 
 
-def test_a_line_of_text_is_one_line_whatever_is_in_it() -> None:
+def test_a_text_line_is_one_line_for_any_message() -> None:
     stream = as_text()
     del logging.getLogger().handlers[:-1]  # Not everybody can write a lone surrogate.
     with logging_for(LogSession(session_id="s1", meta={}, created_at_us=7)):
@@ -243,7 +241,7 @@ def test_a_stack_is_indented_below_its_line() -> None:
     assert rest[-2:] == ["    ValueError: first", "    second\\x1b"]
 
 
-def test_any_text_can_be_a_line_of_json() -> None:
+def test_any_text_is_written_as_a_json_line() -> None:
     lines = as_json()
     del logging.getLogger().handlers[:-1]  # Not everybody can write a lone surrogate.
     LOG.info("\ud800 日本 🏃 \x00 \u2028")
@@ -251,7 +249,7 @@ def test_any_text_can_be_a_line_of_json() -> None:
     assert lines.records[0]["message"] == "\ud800 日本 🏃 \x00 \u2028"
 
 
-def test_a_line_with_wrong_arguments_or_a_value_that_cannot_be_shown_is_written() -> None:
+def test_a_line_with_invalid_arguments_or_an_unprintable_value_is_written() -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -269,7 +267,7 @@ def test_a_line_with_wrong_arguments_or_a_value_that_cannot_be_shown_is_written(
     assert lines.records[2]["error"]["message"] == "(Odd, which cannot be shown)"
 
 
-def test_set_up_again_it_starts_anew_and_leaves_handlers_of_others() -> None:
+def test_repeated_setup_replaces_its_handler_and_keeps_others() -> None:
     mine = logging.NullHandler()
     logging.getLogger().addHandler(mine)
     first, second = io.StringIO(), io.StringIO()
@@ -288,13 +286,13 @@ def test_set_up_again_it_starts_anew_and_leaves_handlers_of_others() -> None:
     assert handler in logging.getLogger().handlers
 
 
-def test_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_written_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     setup_logging()
     LOG.info("hello")
     assert "INFO ekiden.test: hello" in capsys.readouterr().err
 
 
-def test_what_does_not_exist_is_refused_and_changes_nothing() -> None:
+def test_an_invalid_setup_is_refused_and_changes_nothing() -> None:
     before = list(logging.getLogger().handlers)
     wrong: Any = "jsno"
     with pytest.raises(UserError, match="there is no log format 'jsno', known: json, text"):
@@ -305,17 +303,17 @@ def test_what_does_not_exist_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("level", "number"), [("debug", 10), (" Warning ", 30), (25, 25)])
-def test_levels_have_names_and_numbers(level: str | int, number: int) -> None:
+def test_a_level_may_be_a_name_or_a_number(level: str | int, number: int) -> None:
     assert level_number(level) == number
 
 
 @pytest.mark.parametrize("level", ["Level 10", "NOTSET", "", True])
-def test_other_words_are_no_levels(level: Any) -> None:
+def test_an_unknown_level_is_refused(level: Any) -> None:
     with pytest.raises(UserError, match="there is no log level"):
         level_number(level)
 
 
-def test_a_program_with_a_set_up_of_its_own_uses_the_parts() -> None:
+def test_formatters_and_filters_can_be_used_by_a_custom_setup() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(session_id)s %(agent)s %(message)s"))

@@ -51,7 +51,7 @@ async def exported_conversation(collector: OtlpServer, **named: Any) -> list[Spa
     return spans
 
 
-async def test_spans_arrive_with_our_ids_and_times(collector: OtlpServer) -> None:
+async def test_exported_spans_have_the_ids_and_times_of_the_trace(collector: OtlpServer) -> None:
     spans = await exported_conversation(collector)
     ours = {span.span_id: span for span in spans if span.kind != "session"}
     assert {span.span_id for span in collector.spans} == set(ours)
@@ -66,7 +66,7 @@ async def test_spans_arrive_with_our_ids_and_times(collector: OtlpServer) -> Non
         assert got.scope == "ekiden"
 
 
-async def test_agents_models_and_tools_are_named_as_the_conventions_say(
+async def test_agents_models_and_tools_follow_the_otel_conventions(
     collector: OtlpServer,
 ) -> None:
     await exported_conversation(collector)
@@ -84,7 +84,7 @@ async def test_agents_models_and_tools_are_named_as_the_conventions_say(
     assert {span.attributes["gen_ai.operation.name"] for span in chats} == {"chat"}
 
 
-async def test_a_handoff_is_a_tool_with_a_link_to_the_stay_that_it_led_to(
+async def test_a_handoff_is_a_tool_span_with_a_link_to_its_target(
     collector: OtlpServer,
 ) -> None:
     await exported_conversation(collector)
@@ -102,13 +102,13 @@ async def test_a_handoff_is_a_tool_with_a_link_to_the_stay_that_it_led_to(
     assert (back.span_id, back.attributes) == (handoff.span_id, {"ekiden.link": "handoff"})
 
 
-async def test_a_run_is_the_top_of_its_trace(collector: OtlpServer) -> None:
+async def test_a_run_is_the_root_of_its_trace(collector: OtlpServer) -> None:
     await exported_conversation(collector)
     assert collector.named("run").parent_id is None
     assert "session" not in collector.names
 
 
-async def test_a_session_with_a_traceparent_is_part_of_the_callers_trace(
+async def test_a_session_with_a_traceparent_is_part_of_the_trace_of_the_caller(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
@@ -121,7 +121,7 @@ async def test_a_session_with_a_traceparent_is_part_of_the_callers_trace(
     assert run.parent_id == "b7ad6b7169203331"
 
 
-async def test_nothing_that_was_said_is_sent_unless_it_is_wanted(collector: OtlpServer) -> None:
+async def test_no_content_is_exported_by_default(collector: OtlpServer) -> None:
     await exported_conversation(collector)
     everything = b"".join(request.body for request in collector.requests)
     for said in (b"invoice", b"paid", b"A1", SECRET.encode()):
@@ -129,7 +129,7 @@ async def test_nothing_that_was_said_is_sent_unless_it_is_wanted(collector: Otlp
 
 
 @pytest.mark.parametrize("value", ["true", "SPAN_ONLY", "span_and_event"])
-async def test_what_was_said_is_sent_if_the_environment_wants_it(
+async def test_content_is_exported_if_the_environment_enables_it(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
@@ -144,7 +144,7 @@ async def test_what_was_said_is_sent_if_the_environment_wants_it(
     assert SECRET.encode() not in b"".join(request.body for request in collector.requests)
 
 
-async def test_what_was_said_is_sent_if_the_caller_wants_it_whatever_the_environment_says(
+async def test_content_is_exported_if_the_caller_enables_it_despite_the_environment(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "false")
@@ -152,7 +152,7 @@ async def test_what_was_said_is_sent_if_the_caller_wants_it_whatever_the_environ
     assert "gen_ai.tool.call.result" in collector.named("execute_tool lookup").attributes
 
 
-async def test_tokens_and_models_are_attributes_of_the_call(collector: OtlpServer) -> None:
+async def test_tokens_and_model_are_attributes_of_the_call(collector: OtlpServer) -> None:
     call = a_span(
         kind="llm_call",
         details={"model": "openai:gpt-5", "response_id": "resp_1"},
@@ -171,7 +171,7 @@ async def test_tokens_and_models_are_attributes_of_the_call(collector: OtlpServe
     assert got.attributes["ekiden.cost"] == 0.25
 
 
-async def test_an_error_is_told_by_its_type_and_in_words_only_if_they_are_wanted(
+async def test_an_error_is_exported_by_type_and_its_text_only_on_request(
     collector: OtlpServer,
 ) -> None:
     failed = a_span(status="error", error=f"ValueError: no order for 山田 with {SECRET}")
@@ -183,12 +183,12 @@ async def test_an_error_is_told_by_its_type_and_in_words_only_if_they_are_wanted
     assert with_words.message == "ValueError: no order for 山田 with [redacted]"
 
 
-async def test_a_span_that_has_not_ended_is_not_sent(collector: OtlpServer) -> None:
+async def test_an_unfinished_span_is_not_exported(collector: OtlpServer) -> None:
     report = await export([a_span(ended_at_us=None), a_span()], collector.origin)
     assert (report.sent, report.open) == (1, 1)
 
 
-async def test_the_standard_variables_count(
+async def test_standard_otel_variables_are_used(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.origin)
@@ -207,13 +207,13 @@ async def test_the_standard_variables_count(
     assert span.attributes["gen_ai.agent.name"] == "billi"
 
 
-async def test_the_service_is_called_ekiden_if_nobody_names_it(collector: OtlpServer) -> None:
+async def test_the_default_service_name_is_ekiden(collector: OtlpServer) -> None:
     await export([a_span()], collector.origin)
     assert collector.spans[0].resource["service.name"] == "ekiden"
     assert collector.spans[0].resource["service.version"]
 
 
-async def test_nothing_is_sent_while_the_sdk_is_disabled(
+async def test_nothing_is_exported_while_the_sdk_is_disabled(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
@@ -222,7 +222,7 @@ async def test_nothing_is_sent_while_the_sdk_is_disabled(
     assert not collector.requests
 
 
-async def test_traces_that_are_not_sampled_are_not_sent(
+async def test_unsampled_traces_are_not_exported(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
@@ -231,13 +231,13 @@ async def test_traces_that_are_not_sampled_are_not_sent(
     assert not collector.requests
 
 
-async def test_a_collector_that_is_busy_is_asked_again(collector: OtlpServer) -> None:
+async def test_a_busy_collector_is_retried(collector: OtlpServer) -> None:
     collector.answer_next(503, 429, retry_after_s=0)
     assert (await export([a_span()], collector.origin)).sent == 1
     assert len(collector.requests) == 3
 
 
-async def test_a_span_that_is_refused_holds_up_no_other(collector: OtlpServer) -> None:
+async def test_a_refused_span_does_not_block_others(collector: OtlpServer) -> None:
     spans = [a_span(span_id=f"{number:016x}") for number in range(1, 5)]
     # All four, then the first two, then the first alone, which is the bad one.
     collector.answer_next(400, 400, 400)
@@ -255,7 +255,7 @@ async def test_a_span_that_is_refused_holds_up_no_other(collector: OtlpServer) -
         (500, "the collector answered 500"),
     ],
 )
-async def test_what_the_collector_does_not_take_is_told(
+async def test_a_rejection_of_the_collector_is_reported(
     collector: OtlpServer, status: int, problem: str
 ) -> None:
     collector.default_status = status
@@ -263,7 +263,7 @@ async def test_what_the_collector_does_not_take_is_told(
     assert (report.sent, report.problem) == (0, problem)
 
 
-async def test_a_collector_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_collector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
     async with OtlpServer() as gone:
         address = gone.origin
@@ -271,7 +271,7 @@ async def test_a_collector_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
     assert report.problem == "the collector cannot be reached"
 
 
-async def test_many_spans_are_sent_in_several_batches(collector: OtlpServer) -> None:
+async def test_many_spans_are_exported_in_batches(collector: OtlpServer) -> None:
     spans = [a_span(span_id=f"{number:016x}") for number in range(1, 1026)]
     assert (await export(spans, collector.origin)).sent == 1025
     assert len(collector.requests) == 3
@@ -286,25 +286,25 @@ async def test_many_spans_are_sent_in_several_batches(collector: OtlpServer) -> 
         (None, None),
     ],
 )
-def test_an_address_without_a_path_gets_the_standard_one(
+def test_an_address_without_a_path_gets_the_standard_path(
     given: str | None, used: str | None
 ) -> None:
     assert traces_endpoint(given) == used
 
 
 @each_case("given", ["collector:4318", "ftp://x/", "http://", "", "http://[::1", "http://h:x"])
-def test_what_is_no_address_is_refused(given: str) -> None:
+def test_an_invalid_collector_address_is_refused(given: str) -> None:
     with pytest.raises(UserError, match="is not the address of a collector"):
         traces_endpoint(given)
 
 
-def test_without_the_sdk_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sdk_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[otel\]'"):
         export_otlp([a_span()], "http://127.0.0.1:4318")
 
 
-async def test_any_text_can_be_sent(collector: OtlpServer) -> None:
+async def test_any_text_can_be_exported(collector: OtlpServer) -> None:
     odd = a_span(
         agent_name="客服\ud800",
         details={
@@ -326,7 +326,7 @@ async def test_any_text_can_be_sent(collector: OtlpServer) -> None:
     assert "ekiden.content.empty" not in got.attributes
 
 
-async def test_a_span_that_cannot_be_encoded_holds_up_no_other(collector: OtlpServer) -> None:
+async def test_a_span_that_cannot_be_encoded_does_not_block_others(collector: OtlpServer) -> None:
     good = [a_span(span_id=f"{number:016x}") for number in range(1, 4)]
     ready = OtelSpans().readable(good, tops={})
     ready[1]._name = "\ud800"
@@ -338,7 +338,7 @@ async def test_a_span_that_cannot_be_encoded_holds_up_no_other(collector: OtlpSe
     assert (result.sent, result.refused, result.problem) == (2, 1, None)
 
 
-async def test_an_outage_is_not_told_by_the_exporter_but_by_us(
+async def test_an_outage_is_reported_by_ekiden_not_by_the_exporter(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector.default_status = 404
@@ -349,7 +349,7 @@ async def test_an_outage_is_not_told_by_the_exporter_but_by_us(
     assert [record.message for record in caplog.records] == ["theirs"]
 
 
-async def test_a_session_of_a_credential_provider_is_used(
+async def test_the_session_of_a_credential_provider_is_used(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[str] = []

@@ -73,7 +73,7 @@ async def ids_of(store: Store, *sessions: str) -> set[str]:
     return {span.span_id for span in spans if span.kind != "session" and span.ended_at_us}
 
 
-async def test_spans_are_sent_as_they_end_and_each_once(collector: OtlpServer) -> None:
+async def test_spans_are_sent_once_as_they_end(collector: OtlpServer) -> None:
     store = MemoryStore()
     async with following(store, collector):
         for number in range(3):
@@ -84,7 +84,7 @@ async def test_spans_are_sent_as_they_end_and_each_once(collector: OtlpServer) -
     assert len(got) == len(set(got))
 
 
-async def test_what_is_sent_live_is_what_is_sent_later(collector: OtlpServer) -> None:
+async def test_spans_sent_live_equal_those_sent_later(collector: OtlpServer) -> None:
     store = MemoryStore()
     await conversation(store)
     policy = FollowPolicy(page=1)
@@ -98,7 +98,7 @@ async def test_what_is_sent_live_is_what_is_sent_later(collector: OtlpServer) ->
     assert collector.named("run").parent_id is None
 
 
-async def test_a_follower_that_the_store_does_not_know_begins_with_what_comes(
+async def test_a_new_follower_starts_with_new_events(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
@@ -109,7 +109,7 @@ async def test_a_follower_that_the_store_does_not_know_begins_with_what_comes(
     assert {span.span_id for span in collector.spans} == await ids_of(store, "after")
 
 
-async def test_a_link_leads_to_a_span_that_is_sent_when_a_person_answered(
+async def test_a_link_points_to_a_span_sent_after_a_person_answered(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
@@ -131,7 +131,7 @@ async def test_a_link_leads_to_a_span_that_is_sent_when_a_person_answered(
     assert {span.span_id for span in collector.spans} == await ids_of(store, "s1")
 
 
-async def test_a_collector_that_comes_back_gets_everything(
+async def test_a_collector_gets_all_spans_after_an_outage(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="ekiden")
@@ -149,7 +149,7 @@ async def test_a_collector_that_comes_back_gets_everything(
     assert told == ["the collector answered 500; traces wait", "the collector takes traces again"]
 
 
-async def test_what_a_collector_that_is_away_did_not_take_is_sent_by_the_next_follower(
+async def test_spans_refused_during_an_outage_are_sent_by_the_next_follower(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore()
@@ -167,7 +167,7 @@ async def test_what_a_collector_that_is_away_did_not_take_is_sent_by_the_next_fo
     assert (report.sent, report.problem) == (9, None)
 
 
-async def test_a_collector_says_how_long_it_wants_to_be_left_alone(
+async def test_a_retry_after_of_the_collector_is_followed(
     collector: OtlpServer,
 ) -> None:
     ready = OtelSpans().readable([a_span()], tops={})
@@ -187,7 +187,7 @@ async def test_a_collector_says_how_long_it_wants_to_be_left_alone(
         await collector.wait_for_spans(9)
 
 
-async def test_spans_that_are_refused_for_good_are_left_out(
+async def test_permanently_refused_spans_are_skipped(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -199,7 +199,7 @@ async def test_spans_that_are_refused_for_good_are_left_out(
     assert "refused 1 spans for good" in caplog.text
 
 
-async def test_of_two_followers_one_sends(collector: OtlpServer) -> None:
+async def test_only_one_of_two_followers_sends(collector: OtlpServer) -> None:
     store = MemoryStore()
     async with following(store, collector), following(store, collector):
         await conversation(store)
@@ -207,7 +207,7 @@ async def test_of_two_followers_one_sends(collector: OtlpServer) -> None:
     assert len(collector.spans) == 9
 
 
-async def test_followers_of_different_names_send_each_to_their_own(collector: OtlpServer) -> None:
+async def test_followers_with_different_names_send_independently(collector: OtlpServer) -> None:
     store = MemoryStore()
     await conversation(store)
     for name in ("one", "two"):
@@ -215,7 +215,7 @@ async def test_followers_of_different_names_send_each_to_their_own(collector: Ot
         assert (await follower.run(once=True)).sent == 9
 
 
-async def test_one_that_died_is_followed_by_another_when_its_lease_is_over(
+async def test_a_dead_follower_is_replaced_when_its_lease_expires(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
@@ -226,7 +226,7 @@ async def test_one_that_died_is_followed_by_another_when_its_lease_is_over(
         await collector.wait_for_spans(9)
 
 
-async def test_one_that_was_thought_dead_finds_out_and_stands_by(
+async def test_a_follower_that_lost_its_lease_stands_by(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -256,7 +256,7 @@ class Flaky(MemoryStore):
         return await super().feed(after=after, limit=limit)
 
 
-async def test_a_store_that_is_away_is_waited_for(collector: OtlpServer) -> None:
+async def test_a_follower_waits_during_a_store_outage(collector: OtlpServer) -> None:
     store = Flaky()
     store.failures = 2
     async with following(store, collector):
@@ -264,7 +264,7 @@ async def test_a_store_that_is_away_is_waited_for(collector: OtlpServer) -> None
         await collector.wait_for_spans(9)
 
 
-async def test_done_once_a_store_that_is_away_is_an_error(collector: OtlpServer) -> None:
+async def test_a_single_pass_fails_during_a_store_outage(collector: OtlpServer) -> None:
     store = Flaky()
     store.failures = 1
     follower = OtelFollower(store, endpoint=collector.origin, from_start=True)
@@ -283,7 +283,7 @@ async def test_nothing_is_sent_while_the_sdk_is_disabled(
     assert not collector.requests
 
 
-async def test_a_trace_that_the_caller_does_not_record_is_not_sent(collector: OtlpServer) -> None:
+async def test_a_trace_not_sampled_by_the_caller_is_not_sent(collector: OtlpServer) -> None:
     store = MemoryStore()
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
     await conversation(store, traceparent=caller)
@@ -291,7 +291,7 @@ async def test_a_trace_that_the_caller_does_not_record_is_not_sent(collector: Ot
     assert (report.sent, report.problem) == (0, None)
 
 
-async def test_what_happened_before_a_fork_is_sent_once(collector: OtlpServer) -> None:
+async def test_events_before_a_fork_are_sent_once(collector: OtlpServer) -> None:
     store = MemoryStore()
     await conversation(store)
     last = (await store.get("s1")).seq
@@ -300,7 +300,7 @@ async def test_what_happened_before_a_fork_is_sent_once(collector: OtlpServer) -
     assert len(collector.spans) == 9
 
 
-async def test_sessions_that_are_gone_and_events_of_none_are_passed_over(
+async def test_deleted_sessions_and_events_without_a_session_are_skipped(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
@@ -313,7 +313,7 @@ async def test_sessions_that_are_gone_and_events_of_none_are_passed_over(
     assert {span.span_id for span in collector.spans} == await ids_of(store, "s1")
 
 
-async def test_a_session_that_cannot_be_understood_holds_up_no_other(
+async def test_an_unreadable_session_does_not_block_others(
     collector: OtlpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -335,7 +335,7 @@ async def test_a_session_that_cannot_be_understood_holds_up_no_other(
     assert report.problem is None
 
 
-async def test_a_session_that_was_forgotten_is_read_again() -> None:
+async def test_a_session_dropped_from_the_cache_is_read_again() -> None:
     store = MemoryStore()
     for number in range(3):
         await conversation(store, f"s{number}")
@@ -350,7 +350,7 @@ async def test_a_session_that_was_forgotten_is_read_again() -> None:
     assert len(found) == len(expected)
 
 
-async def test_a_handoff_that_is_over_at_once_waits_for_its_link(collector: OtlpServer) -> None:
+async def test_a_finished_handoff_waits_for_its_link(collector: OtlpServer) -> None:
     store = MemoryStore()
     claim, _ = await store.claim("s", owner="me", lease_s=9, create=NewSession(id="s", agent="a"))
     moved = {"id": "s.h1", "from": "a", "to": "b", "status": "completed"}
@@ -374,9 +374,7 @@ async def test_a_handoff_that_is_over_at_once_waits_for_its_link(collector: Otlp
     assert link.span_id == collector.named("invoke_agent b").span_id
 
 
-async def test_a_process_that_is_killed_loses_nothing(
-    collector: OtlpServer, tmp_path: Path
-) -> None:
+async def test_a_killed_follower_loses_no_span(collector: OtlpServer, tmp_path: Path) -> None:
     url = str(tmp_path / "desk.db")
 
     async def child() -> asyncio.subprocess.Process:
@@ -404,7 +402,7 @@ async def test_a_process_that_is_killed_loses_nothing(
     assert {span.span_id for span in collector.spans} == wanted
 
 
-async def test_a_session_that_was_asked_stands_below_the_question(collector: OtlpServer) -> None:
+async def test_the_spans_of_an_asked_session_are_below_the_question(collector: OtlpServer) -> None:
     async def answer(ctx: Any) -> str:
         return "42"
 

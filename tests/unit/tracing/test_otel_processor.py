@@ -26,7 +26,7 @@ async def collector() -> AsyncIterator[OtlpServer]:
         await asyncio.to_thread(set_trace_processors, ())
 
 
-async def test_the_spans_of_every_run_of_the_process_are_sent(collector: OtlpServer) -> None:
+async def test_spans_of_every_run_in_the_process_are_sent(collector: OtlpServer) -> None:
     add_otel_processor(collector.origin)
     store = MemoryStore()
     await conversation(store)
@@ -42,7 +42,7 @@ async def test_the_spans_of_every_run_of_the_process_are_sent(collector: OtlpSer
     assert b"invoice" not in b"".join(request.body for request in collector.requests)
 
 
-async def test_what_was_said_goes_along_if_it_is_wanted(collector: OtlpServer) -> None:
+async def test_content_is_sent_on_request(collector: OtlpServer) -> None:
     add_otel_processor(collector.origin, content=True)
     await conversation(MemoryStore())
     await asyncio.to_thread(flush_traces)
@@ -51,7 +51,7 @@ async def test_what_was_said_goes_along_if_it_is_wanted(collector: OtlpServer) -
     assert SECRET.encode() not in sent
 
 
-async def test_a_run_stands_below_the_callers_span(collector: OtlpServer) -> None:
+async def test_a_run_is_below_the_span_of_the_caller(collector: OtlpServer) -> None:
     add_otel_processor(collector.origin)
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     await conversation(MemoryStore(), traceparent=caller)
@@ -59,7 +59,7 @@ async def test_a_run_stands_below_the_callers_span(collector: OtlpServer) -> Non
     assert collector.named("run").parent_id == "b7ad6b7169203331"
 
 
-async def test_a_session_that_was_asked_stands_below_the_question(collector: OtlpServer) -> None:
+async def test_the_spans_of_an_asked_session_are_below_the_question(collector: OtlpServer) -> None:
     async def answer(ctx: Any) -> str:
         return "42"
 
@@ -95,7 +95,7 @@ async def test_nothing_is_sent_while_the_sdk_is_disabled(
     assert not collector.requests
 
 
-async def test_what_is_known_of_sessions_is_bounded(
+async def test_the_cache_of_sessions_is_bounded(
     collector: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ekiden.tracing.otel_exporter._MOST_SESSIONS", 2)

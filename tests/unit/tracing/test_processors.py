@@ -73,7 +73,7 @@ def speaker(*words: str) -> Agent[Any]:
     return Agent("a", model=ScriptedModel([say(each) for each in words]))
 
 
-async def test_a_processor_sees_a_run_span_by_span_with_the_ids_of_the_stored_trace() -> None:
+async def test_a_processor_gets_each_span_with_the_ids_of_the_stored_trace() -> None:
     notes, store = Notes(), MemoryStore()
     add_trace_processor(notes)
     await Runner.run(speaker("hi"), "hello", session=Session("s1", store=store))
@@ -89,7 +89,7 @@ async def test_a_processor_sees_a_run_span_by_span_with_the_ids_of_the_stored_tr
         assert not span.content
 
 
-async def test_what_was_said_is_shown_only_where_it_is_wanted_and_never_of_private_runs() -> None:
+async def test_a_processor_gets_content_only_on_request_and_never_of_private_runs() -> None:
     plain, full = Notes(), Notes()
     add_trace_processor(plain)
     add_trace_processor(full, include_content=True)
@@ -103,7 +103,7 @@ async def test_what_was_said_is_shown_only_where_it_is_wanted_and_never_of_priva
     assert not any(span.content for span in full.ended)
 
 
-async def test_a_processor_that_fails_hurts_nobody_and_is_logged_once(
+async def test_a_failing_processor_affects_no_run_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(TracingProcessor):
@@ -124,7 +124,7 @@ async def test_a_processor_that_fails_hurts_nobody_and_is_logged_once(
     set_trace_processors(())
 
 
-async def test_a_session_that_answers_is_part_of_the_trace_from_its_first_span_on() -> None:
+async def test_an_asked_session_is_part_of_the_trace_from_its_first_span() -> None:
     async def asks(ctx: CodeContext) -> Any:
         return await ctx.ask("b", "how many?")
 
@@ -142,7 +142,7 @@ async def test_a_session_that_answers_is_part_of_the_trace_from_its_first_span_o
     assert all(known[span.span_id] == span.parent_id for span in notes.ended)
 
 
-async def test_a_run_that_another_process_began_is_gone_on_with_under_the_same_ids() -> None:
+async def test_a_run_started_by_another_process_continues_with_the_same_ids() -> None:
     store = MemoryStore()
     model = ScriptedModel([transfer("person:support")])
     team = Agent("a", model=model, handoffs=[person("support")])
@@ -161,7 +161,7 @@ async def test_a_run_that_another_process_began_is_gone_on_with_under_the_same_i
     assert notes.lines[-1] == "end a"
 
 
-async def test_a_run_that_waits_is_no_work_and_its_spans_stay_open() -> None:
+async def test_a_waiting_run_has_no_running_span_and_its_spans_stay_open() -> None:
     notes = Notes()
     add_trace_processor(notes)
     model = ScriptedModel([transfer("person:support")])
@@ -172,7 +172,7 @@ async def test_a_run_that_waits_is_no_work_and_its_spans_stay_open() -> None:
     assert "- run" not in notes.lines
 
 
-async def test_processors_are_replaced_flushed_and_switched_off() -> None:
+async def test_processors_are_replaced_flushed_and_disabled() -> None:
     first, second = Notes(), Notes()
     add_trace_processor(first)
     set_trace_processors([second])
@@ -188,7 +188,7 @@ async def test_processors_are_replaced_flushed_and_switched_off() -> None:
     assert "trace a" in second.lines
 
 
-async def test_a_dispatcher_is_a_sink_for_the_runs_of_one_configuration() -> None:
+async def test_a_dispatcher_observes_the_runs_of_one_configuration() -> None:
     async def asks(ctx: CodeContext) -> Any:
         return await ctx.ask("b", "how many?")
 
@@ -203,7 +203,7 @@ async def test_a_dispatcher_is_a_sink_for_the_runs_of_one_configuration() -> Non
     assert not OBSERVERS
 
 
-async def test_an_onlooker_that_fails_hurts_no_run(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_observer_affects_no_run(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         async def see(self, run: Any, events: Any) -> None:
             raise RuntimeError("no")

@@ -72,7 +72,7 @@ def relay(*steps: Any) -> Agent[Any]:
     return Agent("triage", model=model, handoffs=[orders])
 
 
-async def test_a_run_with_a_handoff_is_a_tree_of_stays() -> None:
+async def test_a_run_with_a_handoff_is_a_tree_of_agent_spans() -> None:
     trace = await traced(relay(call("lookup", order=7), say("Soon.", usage=USED)), "Where is it?")
     assert drawn(trace) == [
         "session s1",
@@ -100,7 +100,7 @@ async def test_a_run_with_a_handoff_is_a_tree_of_stays() -> None:
     assert all(span.ended_at_us is not None for span in trace.spans)
 
 
-async def test_a_handoff_that_is_rolled_back_is_undone() -> None:
+async def test_a_rolled_back_handoff_is_marked() -> None:
     trace = await traced(relay(fail(ModelError("down"))), "Where is it?")
     handoff = named(trace, "handoff")
     assert (handoff.status, handoff.details["status"]) == ("error", "rolled_back")
@@ -111,7 +111,7 @@ async def test_a_handoff_that_is_rolled_back_is_undone() -> None:
     assert "down" in (trace.errors()[0].error or "")
 
 
-async def test_a_tool_that_fails_is_the_error_and_not_the_run_around_it() -> None:
+async def test_a_failed_tool_is_an_error_but_its_run_is_not() -> None:
     trace = await traced(relay(call("lookup", order=-1), say("No.")), "Where is -1?")
     [error] = trace.errors()
     assert (error.kind, error.name) == ("tool_call", "lookup")
@@ -119,7 +119,7 @@ async def test_a_tool_that_fails_is_the_error_and_not_the_run_around_it() -> Non
     assert named(trace, "run").status == "ok"
 
 
-async def test_a_run_that_fails_and_is_resumed_is_two_spans_with_a_link() -> None:
+async def test_a_failed_and_resumed_run_is_two_linked_spans() -> None:
     store = MemoryStore()
     agent = Agent("a", model=ScriptedModel([fail(ModelError("down")), say("ok")]))
     session = Session("s1", store=store)
@@ -136,7 +136,7 @@ async def test_a_run_that_fails_and_is_resumed_is_two_spans_with_a_link() -> Non
     assert second.details["run"] == first.details["run"] == 1
 
 
-async def test_waiting_for_people_is_visible_and_over_when_they_answered() -> None:
+async def test_waiting_for_people_is_shown_until_they_answered() -> None:
     store = MemoryStore()
     model = ScriptedModel([transfer("person:support", reason="angry")])
     team = Agent("a", model=model, handoffs=[person("support")])
@@ -161,7 +161,7 @@ async def test_waiting_for_people_is_visible_and_over_when_they_answered() -> No
     assert "waiting_for" not in named(after, "run").details
 
 
-async def test_a_further_message_leaves_the_run_that_waits() -> None:
+async def test_a_further_message_ends_the_waiting_run() -> None:
     model = ScriptedModel([transfer("person:support")])
     team = Agent("a", model=model, handoffs=[person("support")])
     trace = await traced(team, "hi", "hello?")
@@ -195,7 +195,7 @@ async def test_a_session_that_answers_another_one_is_part_of_its_trace() -> None
     assert [each.name for each in (await read_trace(store, "s1")).spans if each.kind == "session"]
 
 
-async def test_a_question_that_fails_is_an_error_of_the_asker() -> None:
+async def test_a_failed_question_is_an_error_of_the_asking_agent() -> None:
     expert = Agent("expert", model=ScriptedModel([fail(ModelError("down"))]))
 
     async def careful(ctx: CodeContext) -> Any:
@@ -221,7 +221,7 @@ class Split:
         )
 
 
-async def test_tasks_of_a_supervisor_stand_below_its_plan() -> None:
+async def test_tasks_of_a_supervisor_are_below_its_plan() -> None:
     async def work(ctx: CodeContext) -> str:
         return "done"
 
@@ -237,7 +237,7 @@ async def test_tasks_of_a_supervisor_stand_below_its_plan() -> None:
     assert {each.parent_id for each in questions} <= {each.span_id for each in tasks}
 
 
-async def test_a_branch_shows_only_what_is_its_own_and_has_a_link() -> None:
+async def test_a_fork_has_only_its_own_spans_and_a_link() -> None:
     store = MemoryStore()
     agent = Agent("a", model=ScriptedModel([say("one"), say("two")]))
     await traced(agent, "hi", store=store)
@@ -251,7 +251,7 @@ async def test_a_branch_shows_only_what_is_its_own_and_has_a_link() -> None:
     assert trace.spans[0].details["forked_from"] == "s1"
 
 
-async def test_what_a_step_back_took_back_is_marked() -> None:
+async def test_rewound_spans_are_marked() -> None:
     store = MemoryStore()
     agent = Agent("a", model=ScriptedModel([say("one"), say("two")]))
     await traced(agent, "hi", "more", store=store)
@@ -262,7 +262,7 @@ async def test_what_a_step_back_took_back_is_marked() -> None:
     assert named(trace, "message", "rewind").parent_id == trace.spans[0].span_id
 
 
-async def test_a_session_without_events_is_a_span_of_its_own() -> None:
+async def test_a_session_without_events_has_one_span() -> None:
     store = MemoryStore()
     session = Session("s1", store=store)
     await session.add_items([{"role": "user", "content": "noted"}])
@@ -272,7 +272,7 @@ async def test_a_session_without_events_is_a_span_of_its_own() -> None:
         await read_trace(store, "s9")
 
 
-async def test_a_traceparent_in_the_meta_is_gone_on_with() -> None:
+async def test_a_traceparent_in_the_metadata_is_continued() -> None:
     store = MemoryStore()
     session = Session("s1", store=store)
     session.meta["traceparent"] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -283,7 +283,7 @@ async def test_a_traceparent_in_the_meta_is_gone_on_with() -> None:
     assert trace.root.span.kind == "session"
 
 
-async def test_without_events_in_between_there_are_still_stays() -> None:
+async def test_agent_spans_exist_without_events_between_handoffs() -> None:
     store = MemoryStore()
     session = Session("s1", store=store)
     config = RunConfig(events=False)
@@ -293,7 +293,7 @@ async def test_without_events_in_between_there_are_still_stays() -> None:
     assert names == ["triage", "orders"]
 
 
-async def test_what_calls_cost_is_summed_up_and_unknown_prices_are_told() -> None:
+async def test_costs_are_summed_and_unknown_prices_are_reported() -> None:
     store = MemoryStore()
     session = Session("s1", store=store)
     agent = Agent("a", model=ScriptedModel([say("hi", usage=USED)]))
@@ -306,7 +306,7 @@ async def test_what_calls_cost_is_summed_up_and_unknown_prices_are_told() -> Non
     assert (record["cost"], record["tokens"]["total_tokens"]) == (1.5, 15)
 
 
-async def test_a_session_that_was_told_something_finds_who_told_it() -> None:
+async def test_a_session_that_was_told_something_links_to_its_sender() -> None:
     async def tells(ctx: CodeContext) -> str:
         await ctx.tell("expert", "it is late")
         return "told"
@@ -323,7 +323,7 @@ async def test_a_session_that_was_told_something_finds_who_told_it() -> None:
     assert orphan.trace_id == trace_id_of("s1", 0), "nobody knows when that session was made"
 
 
-async def test_sessions_that_claim_to_have_asked_each_other_do_not_hang_anybody() -> None:
+async def test_sessions_with_cyclic_parents_are_read() -> None:
     store = MemoryStore()
     for name, asker in (("a", "b"), ("b", "a")):
         session = Session(name, store=store)
@@ -338,7 +338,7 @@ async def test_sessions_that_claim_to_have_asked_each_other_do_not_hang_anybody(
     assert (await read_trace(store, "c")).trace_id == await trace_id_in(store, "c")
 
 
-async def test_a_branch_in_the_place_of_a_message_shows_the_message_that_it_says_instead() -> None:
+async def test_a_fork_that_replaces_a_message_shows_the_new_message() -> None:
     store = MemoryStore()
     agent = Agent("a", model=ScriptedModel([say("one"), say("two"), say("three")]))
     await traced(agent, "first", "second", store=store)
@@ -352,7 +352,7 @@ async def test_a_branch_in_the_place_of_a_message_shows_the_message_that_it_says
     assert not any("first" in text for text in said)
 
 
-async def test_a_model_call_that_was_repeated_tells_which_attempt_answered() -> None:
+async def test_a_retried_model_call_has_its_attempt_number() -> None:
     class Flaky:
         """Answers the second call at the third attempt."""
 

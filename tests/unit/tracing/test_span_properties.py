@@ -113,7 +113,7 @@ def check(spans: list[Span]) -> None:
 
 @EXAMPLES
 @given(sessions)
-def test_spans_are_a_tree_with_unique_ids_and_times_in_order(events: list[Event]) -> None:
+def test_spans_are_a_tree_with_unique_ids_and_ordered_times(events: list[Event]) -> None:
     spans = spans_of(events, "s1")
     check(spans)
     trace = Trace(trace_id=spans[0].trace_id, session_id="s1", spans=spans)
@@ -124,9 +124,7 @@ def test_spans_are_a_tree_with_unique_ids_and_times_in_order(events: list[Event]
 
 @EXAMPLES
 @given(sessions, st.integers(0, 40))
-def test_what_comes_later_changes_no_id_no_parent_and_no_beginning(
-    events: list[Event], cut: int
-) -> None:
+def test_later_events_change_no_id_parent_or_start_of_a_span(events: list[Event], cut: int) -> None:
     before = spans_of(events[:cut], "s1")
     check(before)
     after = {span.span_id: span for span in spans_of(events, "s1")}
@@ -142,7 +140,7 @@ def test_what_comes_later_changes_no_id_no_parent_and_no_beginning(
 
 @EXAMPLES
 @given(sessions)
-def test_an_export_without_content_has_no_words(events: list[Event]) -> None:
+def test_an_export_without_content_has_no_texts(events: list[Event]) -> None:
     for event in events:
         event.items = tuple({**item, "content": "SECRET"} for item in event.items)
         if event.details is not None:
@@ -156,7 +154,7 @@ def test_an_export_without_content_has_no_words(events: list[Event]) -> None:
 
 @EXAMPLES
 @given(sessions)
-def test_a_private_run_shows_nothing_that_was_said_in_it(events: list[Event]) -> None:
+def test_a_private_run_has_no_content_in_its_spans(events: list[Event]) -> None:
     for event in events:
         event.details = {**(event.details or {}), "private": True}
     for span in spans_of(events, "s1"):
