@@ -137,6 +137,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         if path.stat().st_size <= _MOST_BYTES:
             found = loads(path.read_bytes())
             if found["code"] == _code() and isinstance(found["definitions"], dict):
+                # The time marks the file as used, for `keep_newest`.
                 os.utime(path)
                 return found["definitions"]
     return {}

@@ -231,6 +231,7 @@ class AgentWatcher:
             return True
         if known.settled:
             return False
+        # Decided before the file is read, because the file may change during the read.
         known.settled = _is_settled(found)
         return _file(found, folder) != known.file
 

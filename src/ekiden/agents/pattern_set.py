@@ -50,6 +50,7 @@ class PatternSet:
         for encoded in _shapes(text) if self._filters or self._single else ():
             for made, positions in self._filters:
                 hits = made.Match(encoded) or ()
+                # The probe has the last position of each filter.
                 found.update(positions[hit] for hit in hits if hit < len(positions))
             found.update(position for single, position in self._single if single.search(encoded))
         return found

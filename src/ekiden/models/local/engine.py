@@ -178,6 +178,7 @@ class Engine:
                 failure = exc
             self._current = None
             job.on_end(failure)
+            # While the thread waits, the name would keep the request and its callbacks alive.
             del job
 
     def _load(self) -> _Server:

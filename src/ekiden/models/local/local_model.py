@@ -283,6 +283,8 @@ class _Call:
         self._check_finished(generation, "a call or a structured answer")
         found = _checked_json(text, self._model.label)
         tools = {tool.name: tool for tool in self._allowed.tools}
+        # A list, because the value may be any JSON, and a dictionary cannot look up a list or an
+        # object.
         if set(found) == {"tool", "arguments"} and found["tool"] in list(tools):
             arguments = dumps(found["arguments"])
             if answered_call(self._request, found["tool"], arguments):
