@@ -108,7 +108,7 @@ async def test_an_unfinished_copy_is_refused_everywhere_until_it_is_completed(
     assert told["unfinished"] is None
 
 
-async def test_resuming_a_copy_that_was_not_started_makes_a_copy(place: Place) -> None:
+async def test_resuming_a_copy_that_was_not_started_creates_a_copy(place: Place) -> None:
     source, target = await made(place("sqlite")), place("postgresql")
     assert (await copy_store(source, target, resume=True)).rows == 2
 

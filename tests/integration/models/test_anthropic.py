@@ -146,7 +146,9 @@ async def test_a_text_request_and_its_answer_are_translated(streamed: bool, ask:
     assert body["messages"][0]["role"] == "user"
 
 
-async def test_a_tool_call_goes_out_and_its_output_comes_back(streamed: bool, ask: Any) -> None:
+async def test_a_tool_call_is_sent_with_its_output_in_the_next_request(
+    streamed: bool, ask: Any
+) -> None:
     thought = {"type": "thinking", "thinking": "Look it up.", "signature": "signed"}
     used = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}
     answers = [[thought, used], [{"type": "text", "text": "Cold."}]]

@@ -107,7 +107,9 @@ async def test_a_text_request_and_its_answer_are_translated(streamed: bool, ask:
     assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
 
 
-async def test_a_tool_call_goes_out_and_its_output_comes_back(streamed: bool, ask: Any) -> None:
+async def test_a_tool_call_is_sent_with_its_output_in_the_next_request(
+    streamed: bool, ask: Any
+) -> None:
     called = {
         "functionCall": {"name": "weather", "args": {"city": "Oslo"}},
         "thoughtSignature": SIGNATURE,

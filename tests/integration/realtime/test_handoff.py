@@ -329,7 +329,7 @@ async def test_a_handoff_by_an_agent_that_lost_the_conversation_is_refused(
     assert "agent 'other' has the conversation now" in outputs(server)[0]
 
 
-async def test_a_handoff_callback_cannot_give_the_conversation_to_another_agent(
+async def test_a_handoff_callback_cannot_move_the_conversation_to_another_agent(
     billing: RealtimeAgent[Any],
 ) -> None:
     other = RealtimeAgent("other")

@@ -249,7 +249,7 @@ def test_only_https_or_local_addresses_are_called(card: str) -> None:
         a2a_agent(card, name="printer")
 
 
-def test_a_bare_host_means_its_well_known_card(tmp_path: Path) -> None:
+def test_a_card_url_without_a_path_gets_the_well_known_path(tmp_path: Path) -> None:
     assert RemoteA2A(card="https://x.example").card == (
         "https://x.example/.well-known/agent-card.json"
     )

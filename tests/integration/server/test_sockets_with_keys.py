@@ -60,7 +60,9 @@ async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: 
             assert b"auth.origin" in (caught.value.response.body or b"")
 
 
-async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Path) -> None:
+async def test_a_websocket_with_a_stale_cookie_gets_a_header_deleting_the_cookie(
+    tmp_path: Path,
+) -> None:
     async with application(tmp_path, workers=0) as app, served(app) as url:
         keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read"])

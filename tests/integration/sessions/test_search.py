@@ -240,7 +240,7 @@ async def test_an_interrupted_deletion_is_finished_by_the_next_search() -> None:
     assert not await store.list_documents("sessions.search.going")
 
 
-async def test_a_deletion_that_never_happened_is_forgotten() -> None:
+async def test_the_mark_of_a_failed_deletion_is_removed() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await talk(store, "s", "tea")

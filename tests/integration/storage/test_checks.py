@@ -146,7 +146,7 @@ async def test_a_write_over_an_unreadable_row_reports_the_damage(path: Path) -> 
         assert (await store.get("s58")).id == "s58"
 
 
-def test_a_verification_names_what_it_checked(
+def test_a_verification_lists_the_checked_parts(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "verify", "--store", str(path)]) == 0

@@ -238,7 +238,7 @@ def _listen(url: str) -> str:
     return f'listen "ekiden:{parse_address(url).schema}"%'
 
 
-async def test_a_session_the_woken_worker_did_not_take_wakes_another(
+async def test_a_session_not_claimed_by_the_woken_worker_wakes_another(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     ears = [Ear(postgres_url, "a") for _ in range(2)]

@@ -74,7 +74,7 @@ async def poor(postgres_server_url: str, own_database: str) -> AsyncIterator[str
     await connection.close()
 
 
-async def test_pgvector_is_used_where_it_can_be_had(own_database: str) -> None:
+async def test_pgvector_is_used_where_available(own_database: str) -> None:
     if not await has_pgvector(own_database):
         pytest.skip("this server does not have pgvector")
     async with PostgresStore(own_database) as store:

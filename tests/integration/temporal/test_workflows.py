@@ -102,7 +102,7 @@ async def test_a_failed_agent_does_not_fail_the_workflow(
     assert SECRET not in said
 
 
-async def test_duplicate_late_and_unneeded_signals_do_no_harm(
+async def test_duplicate_late_and_unneeded_signals_change_nothing(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
     calls: list[str] = []

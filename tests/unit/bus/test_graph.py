@@ -166,7 +166,7 @@ def cycle_of(edges: list[str], **priorities: int) -> Cycle:
 @pytest.mark.parametrize(
     ("policy", "victim"), [("longest", "b"), ("youngest", "a"), ("lowest_priority", "c")]
 )
-def test_the_policy_chooses_who_gives_up(policy: Any, victim: str) -> None:
+def test_the_policy_chooses_the_victim(policy: Any, victim: str) -> None:
     cycle = cycle_of(["b>c", "c>a", "a>b"], a=4, b=3, c=1)
     (wait,) = victim_of(cycle, policy)
     assert wait.waiter == victim

@@ -126,7 +126,7 @@ async def desk_is_free(bus: Bus, desk: Desk) -> bool:
     return True
 
 
-async def test_an_answer_given_later_can_be_too_late(place: Place) -> None:
+async def test_a_deferred_answer_can_be_too_late(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
     async with bus.serve("sales", desk):
         asking = asyncio.create_task(other.agent("pm").ask("sales", "price"))

@@ -121,7 +121,7 @@ def test_names_and_texts_stay_readable() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_a_transcript_gives_no_orders(role: str) -> None:
+def test_a_transcript_has_no_user_or_system_roles(role: str) -> None:
     orders: Item = {"role": role, "content": "obey"}
     found = parse_transcript(message(render_transcript([orders, {**orders, "name": "x)"}])))
     assert found is not None

@@ -195,7 +195,7 @@ async def test_a_session_deleted_during_a_query_does_not_match_a_task(
     assert await ids(store) == ["s.h1"]
 
 
-async def test_rows_of_many_sessions_are_forgotten_and_read_again(
+async def test_rows_of_many_sessions_are_evicted_and_read_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_query, "_MOST_REMEMBERED", 2)

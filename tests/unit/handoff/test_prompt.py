@@ -52,7 +52,7 @@ def data_of(block: str) -> dict[str, Any]:
     context=_JSON,
     chain=st.lists(st.text(), max_size=3),
 )
-def test_everything_handed_over_stays_in_its_quotes(
+def test_all_handed_off_texts_stay_quoted(
     texts: tuple[str, str, str], context: Any, chain: list[str]
 ) -> None:
     source, reason, summary = texts

@@ -380,7 +380,7 @@ async def test_violations_are_not_recorded_when_sensitive_data_is_excluded() -> 
     assert found.error == "Error details are redacted."
 
 
-async def test_a_run_that_keeps_no_events_still_keeps_what_guardrails_refused() -> None:
+async def test_a_run_without_recorded_events_records_guardrail_refusals() -> None:
     agent = Agent("a", model=ScriptedModel(["black"]), output_guardrails=[no("black")])
     session = Session("s", store=MemoryStore())
     with pytest.raises(OutputGuardrailTripwireTriggered):

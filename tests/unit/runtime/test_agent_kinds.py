@@ -77,7 +77,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await found.close()
 
 
-async def test_a_conversation_is_handed_to_and_from_an_agent_of_a_registered_kind(
+async def test_a_conversation_is_handed_off_to_and_from_a_registered_agent_kind(
     store: Store,
 ) -> None:
     model = ScriptedModel([transfer("research", reason="look it up"), say("Printed.")])

@@ -81,7 +81,7 @@ async def test_invalid_input_for_an_agent_tool_is_reported_to_the_model(argument
     assert helper.model.calls == []
 
 
-async def test_the_answer_can_be_changed_on_its_way() -> None:
+async def test_a_custom_output_extractor_changes_the_output() -> None:
     helper = translator(say("  loud  "))
     tool = helper.as_tool(custom_output_extractor=lambda answer: answer.strip().upper())
     model = ScriptedModel([call("translator", input="x"), say("ok")])
@@ -165,7 +165,7 @@ async def test_the_callers_stream_shows_the_events_of_an_agent_tool() -> None:
     assert run.result.events == own
 
 
-async def test_the_callers_stream_of_items_marks_what_others_say_with_agent_and_depth() -> None:
+async def test_the_item_stream_of_the_caller_names_agent_and_depth_of_nested_runs() -> None:
     @function_tool
     async def ask_mate(ctx: RunContextWrapper[Any]) -> str:
         """Ask the mate."""

@@ -43,7 +43,7 @@ async def test_a_failure_does_not_hide_the_cancellation() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-async def test_a_failure_alone_is_raised_as_it_is() -> None:
+async def test_a_single_failure_is_raised_unchanged() -> None:
     async def work() -> str:
         raise ValueError("busy")
 

@@ -235,7 +235,7 @@ async def test_nested_handoffs_are_undone_one_by_one() -> None:
     assert (outer.target, inner.target) == ("b", "c")
 
 
-async def test_an_inner_handoff_that_stands_completes_the_outer_one() -> None:
+async def test_a_completed_inner_handoff_completes_the_outer_one() -> None:
     c = Agent("c", model=ScriptedModel([say("c answers")]))
     b = booking(call("book", room=7), transfer("c"))
     b.handoffs = [c]
@@ -337,7 +337,7 @@ async def test_a_registration_that_cannot_work_is_refused(
         await Runner.run(Agent("a", run=code), "hi")
 
 
-def test_outside_of_a_run_there_is_nothing_to_register_with() -> None:
+def test_rollback_and_publish_are_refused_outside_a_run() -> None:
     bare: RunContextWrapper[Any] = RunContextWrapper()
     with pytest.raises(UserError, match="of a run only"):
         bare.on_rollback(refund, key="k")

@@ -48,7 +48,7 @@ async def refused(a: Agent[Any], model: ScriptedModel, **options: Any) -> tuple[
     return record.code, told
 
 
-async def test_a_handoff_goes_through_its_four_statuses_and_each_is_on_record() -> None:
+async def test_a_handoff_passes_its_four_statuses_and_each_is_recorded() -> None:
     model = ScriptedModel([transfer("b"), say("from b")])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b])
@@ -198,7 +198,7 @@ async def test_a_declared_return_is_refused_when_nothing_changed() -> None:
 
 
 @pytest.mark.parametrize("how", ["tool", "variable", "text", "context"])
-async def test_a_declared_return_is_made_when_something_changed(how: str) -> None:
+async def test_a_declared_return_happens_after_a_change(how: str) -> None:
     @function_tool
     def look(ctx: RunContextWrapper[Any]) -> str:
         if how == "variable":

@@ -64,7 +64,7 @@ async def test_an_agent_tool_spends_from_the_same_daily_budget() -> None:
     assert stopped.outcome == OutOfBudget("tokens", 180, 180)
 
 
-async def test_money_and_time_of_a_day_are_limited_too() -> None:
+async def test_money_and_seconds_of_a_day_are_limited() -> None:
     store, clock, agent = MemoryStore(), ManualClock(), clerk(2)
     agent.model.name = "house"  # type: ignore[union-attr]
     config = RunConfig(
@@ -91,7 +91,7 @@ async def test_money_and_time_of_a_day_are_limited_too() -> None:
     assert ends == [Done("worked"), Done("worked"), OutOfBudget("seconds", 60, 80)]
 
 
-async def test_many_steps_are_summed_up_and_old_days_forgotten() -> None:
+async def test_the_usage_of_many_steps_is_summed_and_old_days_are_removed() -> None:
     store, clock, agent = MemoryStore(), ManualClock(), clerk(200)
     config = RunConfig(daily=Budget(tokens=100 * 60), clock=clock)
     for number in range(100):

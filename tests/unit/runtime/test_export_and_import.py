@@ -100,7 +100,7 @@ async def test_an_imported_unfinished_run_can_be_resumed() -> None:
     assert result.final_output == "clerk heard it 🎫"
 
 
-async def test_an_imported_session_can_be_branched_and_taken_back() -> None:
+async def test_an_imported_session_can_be_forked_and_rewound() -> None:
     store = await talked("a ticket", "and another one")
     other = MemoryStore()
     await import_session(other, await export_session(store, "s"))
@@ -264,7 +264,7 @@ def _known() -> Any:
     return json.loads(SAMPLE.read_text("utf-8"))
 
 
-async def test_the_frozen_sample_can_still_be_imported_and_gone_on_with() -> None:
+async def test_the_frozen_sample_can_be_imported_and_continued() -> None:
     store = MemoryStore()
     session = await import_session(store, SAMPLE.read_bytes())
     assert (await verify_audit(store)).ok

@@ -392,7 +392,7 @@ async def test_output_and_handoff_guardrails_cannot_change_their_input() -> None
     assert "other" not in seen_by(model)
 
 
-async def test_an_output_that_cannot_be_copied_is_checked_as_it_is() -> None:
+async def test_an_output_that_cannot_be_copied_is_checked_uncopied() -> None:
     class Stubborn:
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError

@@ -81,7 +81,7 @@ class Approved:
         return (await Inbox(self.store).list()).items[0]
 
 
-async def test_a_handoff_that_waits_for_approval_is_on_record_and_goes_on() -> None:
+async def test_a_handoff_that_waits_for_approval_is_recorded_and_continues() -> None:
     case = Approved()
     item = await case.wait()
     await Inbox(case.store).answer(item.id, choice="approve", by="anna")

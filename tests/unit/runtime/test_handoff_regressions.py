@@ -113,7 +113,7 @@ async def test_a_message_to_another_agent_cancels_an_unconfirmed_handoff(
     assert await codes(session) == ["CANCELLED"]
 
 
-async def test_a_run_that_began_with_a_rolled_back_handoff_is_over(
+async def test_a_run_that_started_with_a_rolled_back_handoff_is_finished(
     store: CuttingMemory, session: Session
 ) -> None:
     model = ScriptedModel([say("one"), say("from c")])

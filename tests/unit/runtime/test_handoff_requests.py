@@ -302,7 +302,7 @@ async def test_a_handoff_without_a_running_process_can_be_cancelled() -> None:
     assert (await session.row()).agent == "a"
 
 
-async def test_a_settled_handoff_stays_as_it_is() -> None:
+async def test_a_finished_handoff_request_cannot_change() -> None:
     store = MemoryStore()
     team, _ = team_of()
     await idle(team, store)
@@ -405,7 +405,7 @@ async def test_an_empty_capability_is_refused() -> None:
         await HandoffController(team, MemoryStore()).start("s", to="b", capabilities=("sql", " "))
 
 
-async def test_a_time_that_makes_no_sense_is_refused() -> None:
+async def test_an_invalid_timeout_is_refused() -> None:
     team, _ = team_of()
     with pytest.raises(UserError, match="above 0"):
         await HandoffController(team, MemoryStore()).start("s", to="b", timeout_s=0)
@@ -435,7 +435,7 @@ async def test_identifiers_must_be_one_line_of_text(odd: str) -> None:
         await store.get("t")
 
 
-async def test_the_depth_counts_for_requests_too() -> None:
+async def test_the_depth_limit_applies_to_handoff_requests() -> None:
     from ekiden.runtime import Limits
 
     store = MemoryStore()
@@ -447,7 +447,7 @@ async def test_the_depth_counts_for_requests_too() -> None:
     assert result.error.code == "MAX_DEPTH_EXCEEDED"
 
 
-async def test_handoffs_of_a_task_are_labelled_with_it() -> None:
+async def test_handoffs_of_a_task_have_its_task_id() -> None:
     store = MemoryStore()
     team, _ = team_of()
     context = HandoffContext(task_id="ticket-7", metadata={"correlation_id": "case-1"})
@@ -489,7 +489,7 @@ async def test_reason_summary_and_context_are_recorded_for_every_request() -> No
     assert told[1]["context"] == '{"order":7}'
 
 
-async def test_handoffs_are_on_record_also_where_events_are_left_out() -> None:
+async def test_handoffs_are_recorded_even_if_events_are_disabled() -> None:
     store = MemoryStore()
     team, _ = team_of()
     await idle(team, store)

@@ -203,7 +203,7 @@ async def test_a_budget_narrows_what_the_target_may_spend() -> None:
     assert result.outcome == OutOfBudget("tokens", 100, 120)
 
 
-async def test_a_budget_never_widens_what_is_left() -> None:
+async def test_a_budget_never_exceeds_the_remaining_one() -> None:
     model = ScriptedModel([using(10, transfer("b")), using(20, transfer("c")), using(90, say("x"))])
     c = Agent("c", model=model)
     b = Agent("b", model=model, handoffs=[handoff(c, budget=Budget(tokens=1_000_000))])

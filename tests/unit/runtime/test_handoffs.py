@@ -172,7 +172,7 @@ async def test_a_target_that_keeps_failing_fails_the_run_with_control_at_the_sou
     assert (await Runner.run(a, "hello?", session=session)).final_output == "I am here"
 
 
-async def test_a_filter_decides_what_the_target_sees_and_the_session_keeps_everything() -> None:
+async def test_a_filter_limits_the_input_of_the_target_and_the_session_keeps_all() -> None:
     @function_tool
     def look() -> str:
         return "seen"
@@ -214,7 +214,7 @@ async def test_the_past_can_be_nested_into_one_message() -> None:
     assert "my invoice" in str(model.calls[1].input[0]["content"])
 
 
-async def test_a_filter_that_returns_something_else_is_a_user_error() -> None:
+async def test_a_filter_that_returns_another_type_is_a_user_error() -> None:
     model = ScriptedModel([transfer("b")])
     a, _ = pair(model, input_filter=lambda data: [])
     with pytest.raises(UserError, match="must return HandoffInputData, not list"):
@@ -302,7 +302,7 @@ async def test_a_failing_handoff_hook_refuses_the_handoff() -> None:
     assert result.last_agent is a
 
 
-async def test_a_long_relay_is_made_of_single_handoffs() -> None:
+async def test_a_long_relay_consists_of_single_handoffs() -> None:
     def answer(request: Any) -> Any:
         turn = int(request.step.split(".")[1])
         other = "b" if request.agent == "a" else "a"

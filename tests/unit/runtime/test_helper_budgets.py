@@ -148,7 +148,7 @@ async def test_a_model_without_a_name_is_refused_with_advice_on_pricing() -> Non
 
 
 @pytest.mark.parametrize("kind", ["ask", "as_tool", "supervisor"])
-async def test_an_unknown_price_in_a_helper_is_told_to_the_user_and_not_to_a_model(
+async def test_an_unknown_price_in_a_helper_is_a_user_error(
     kind: str,
 ) -> None:
     helping = Agent("helper", model=OwnModel())

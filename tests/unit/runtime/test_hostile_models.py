@@ -120,7 +120,7 @@ async def test_a_transfer_accepts_any_arguments(arguments: str) -> None:
     assert result.final_output == "bye"
 
 
-async def test_calls_beyond_the_limit_of_a_turn_are_told_to_the_model() -> None:
+async def test_calls_beyond_the_limit_of_a_turn_are_reported_to_the_model() -> None:
     many = [a_call(call_id=f"c{number}") for number in range(5)]
     config = RunConfig(limits=Limits(calls=2), parallel_tools=1)
     result = await run_raw(many, run_config=config)

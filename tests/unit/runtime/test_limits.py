@@ -69,7 +69,7 @@ async def test_the_limit_of_seconds_counts_time_worked() -> None:
     assert result.outcome.used == pytest.approx(61)
 
 
-async def test_the_limit_of_seconds_cuts_a_model_call_short() -> None:
+async def test_the_limit_of_seconds_interrupts_a_model_call() -> None:
     agent = Agent("desk", model=ScriptedModel([hang()]))
     config = RunConfig(limits=Limits(seconds=0.01))
     result = await Runner.run(agent, "hi", run_config=config)
@@ -92,7 +92,7 @@ async def test_a_handoff_at_the_depth_limit_is_reported_and_the_source_continues
     assert refused.details["code"] == "MAX_DEPTH_EXCEEDED"
 
 
-async def test_the_limit_of_seconds_cuts_a_tool_short_and_the_run_goes_on_later() -> None:
+async def test_the_limit_of_seconds_interrupts_a_tool_and_the_run_can_be_resumed() -> None:
     slow = True
 
     @function_tool

@@ -230,7 +230,7 @@ async def test_code_sees_the_calls_that_a_rollback_could_not_undo(bank: Bank) ->
     assert result.final_output.endswith("Not undone, and left to people: till")
 
 
-async def test_the_source_model_reads_once_what_a_rollback_could_not_undo(
+async def test_the_source_model_reads_once_that_a_rollback_failed(
     bank: Bank,
 ) -> None:
     async def pay(ctx: CodeContext[Any]) -> str:

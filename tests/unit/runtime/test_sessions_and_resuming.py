@@ -276,7 +276,7 @@ async def test_items_of_a_session_can_be_read_from_its_end() -> None:
 
 
 @pytest.mark.parametrize("bad", ["a b", "x" * 200, "../up", "é", ""])
-def test_a_session_id_that_could_do_harm_is_refused(bad: str) -> None:
+def test_an_unsafe_session_id_is_refused(bad: str) -> None:
     with pytest.raises(UserError, match="not a valid session id"):
         Session(bad, store=MemoryStore())
 

@@ -268,7 +268,7 @@ async def test_the_result_of_a_single_task_is_the_answer_without_another_call() 
     assert model.calls == []
 
 
-async def test_structured_results_come_through() -> None:
+async def test_structured_results_are_passed_on() -> None:
     state = await supervisor([Desk().agent("a", {"warm": True})], task("a")).run("x")
 
     assert state.results[0].data == {"warm": True}

@@ -297,7 +297,7 @@ async def test_a_failing_target_of_a_trigger_returns_control() -> None:
         ({"type": "event", "event": "x", "seconds": 3}, "belongs to triggers of type 'timeout'"),
     ],
 )
-def test_a_trigger_that_makes_no_sense_is_refused(fields: dict[str, Any], problem: str) -> None:
+def test_an_invalid_trigger_is_refused(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         HandoffTrigger(**fields)
 

@@ -130,7 +130,7 @@ async def test_an_exception_in_a_compensation_is_logged_and_a_warning(
     assert 'raise ValueError("boom")' in caplog.text
 
 
-async def test_a_filter_that_tears_calls_apart_drops_their_halves_with_a_warning() -> None:
+async def test_a_filter_separating_calls_from_outputs_drops_both_with_a_warning() -> None:
     reply = {"type": "function_call_output", "call_id": "lost", "output": "x"}
     nameless = {"type": "function_call", "name": "x", "arguments": "{}"}
     thought = {"type": "reasoning", "id": "r1", "summary": []}
@@ -155,7 +155,7 @@ async def test_a_filter_that_tears_calls_apart_drops_their_halves_with_a_warning
     assert composed.final_output == "of the target"
 
 
-async def test_a_model_input_filter_that_tears_calls_apart_drops_their_halves() -> None:
+async def test_a_model_input_filter_that_separates_calls_from_outputs_drops_both() -> None:
     @function_tool
     def look() -> str:
         """Look."""

@@ -29,7 +29,7 @@ async def put(desk: Served, key: str, content: str, **whose: str) -> None:
     assert stored.json() == {"key": key, "stored": True}
 
 
-async def test_every_key_can_be_stored_read_and_forgotten(desk: Served) -> None:
+async def test_every_key_can_be_stored_read_and_deleted(desk: Served) -> None:
     for key in KEYS:
         await put(desk, key, f"about {key}")
     for key in KEYS:

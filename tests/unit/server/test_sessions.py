@@ -99,7 +99,7 @@ async def test_an_unknown_session_is_not_found(desk: Served) -> None:
     assert other.headers["allow"] == "GET, DELETE"
 
 
-async def test_events_come_in_order_and_without_gaps(desk: Served) -> None:
+async def test_events_are_listed_in_order_and_without_gaps(desk: Served) -> None:
     [name] = await some(desk, 1)
     stored = await (await desk.store()).events(name)
     found = await desk.pages(f"/sessions/{name}/events", limit=2)

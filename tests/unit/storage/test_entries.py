@@ -94,7 +94,7 @@ def test_entries_are_sorted_by_space_and_key_without_duplicates() -> None:
     ]
 
 
-def test_the_message_names_the_entry_and_the_way_out() -> None:
+def test_the_error_names_the_entry_and_the_fix() -> None:
     entry = SearchEntry(space="s", key="k", text="x", vector=[1.0])
     with pytest.raises(UserError, match="entry 'k' of space 's' has no `model`: name the embedder"):
         checked_entries([entry])

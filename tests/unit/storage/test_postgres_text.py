@@ -9,7 +9,7 @@ ANY = st.text(st.characters(categories=None) | st.sampled_from("\x00\x10\ud800\u
 
 
 @given(ANY)
-def test_text_comes_back_as_it_was(text: str) -> None:
+def test_text_is_read_back_unchanged(text: str) -> None:
     stored = to_column(text)
     assert from_column(stored) == text
     assert "\x00" not in stored
@@ -22,5 +22,5 @@ def test_a_prefix_stays_a_prefix(prefix: str, rest: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plain", "naïve 訳 🏃 \\ \x01"])
-def test_ordinary_text_is_stored_as_it_is(text: str) -> None:
+def test_ordinary_text_is_stored_unchanged(text: str) -> None:
     assert to_column(text) == text

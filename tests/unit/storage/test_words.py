@@ -45,7 +45,7 @@ from tests.support.cases import each_case
         ("* \" ' - : ( ) ^ ~ · ・ 。", []),
     ],
 )
-def test_a_text_has_these_words(text: str, words: list[str]) -> None:
+def test_a_text_is_split_into_words(text: str, words: list[str]) -> None:
     assert list(words_of(text)) == words
 
 

@@ -61,7 +61,7 @@ async def keys_of(store: Store, where: MessageFilter, **page: Any) -> list[str |
 class PutContract(StoreContractBase):
     """Storing messages."""
 
-    async def test_a_message_comes_back_as_it_was(self, store: Store, other: Store) -> None:
+    async def test_a_message_is_read_back_unchanged(self, store: Store, other: Store) -> None:
         body = {"texts": list(AWKWARD_TEXTS), "n": [1, None, {"x": 1.5}]}
         await store.put_messages([message(body, priority=3)])
         taken = await take_one(other)
@@ -87,7 +87,7 @@ class PutContract(StoreContractBase):
         await store.put_messages(puts)
         assert [each.body for each in await take(store, limit=10)] == [1, 3, 0, 4, 2]
 
-    async def test_queues_are_apart(self, store: Store) -> None:
+    async def test_queues_are_separate(self, store: Store) -> None:
         await store.put_messages([message(1), message(2, queue="p")])
         assert [each.body for each in await take(store, limit=10)] == [1]
         assert await store.queue_depth("p") == 1

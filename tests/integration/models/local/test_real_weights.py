@@ -82,7 +82,7 @@ async def test_a_small_model_routes_clear_requests(model: LocalModel) -> None:
     assert right >= len(REQUESTS) - 1, chosen
 
 
-async def test_a_small_model_calls_a_tool_with_what_was_said(model: LocalModel) -> None:
+async def test_a_small_model_calls_a_tool_with_the_requested_argument(model: LocalModel) -> None:
     weather = ToolSpec(
         name="weather",
         description="The weather of a city.",

@@ -69,7 +69,7 @@ def test_excluded_agents_are_left_out_and_must_exist(desk: Desk) -> None:
     assert "--exclude names all" in desk("agents", "match", "x", "--exclude", everybody).err
 
 
-def test_with_all_every_agent_is_listed_and_the_exit_code_still_tells_a_match(
+def test_with_all_every_agent_is_listed_and_the_exit_code_is_unchanged(
     desk: Desk,
 ) -> None:
     shown = desk("agents", "match", "refunds", "--all")

@@ -168,7 +168,7 @@ def test_text_of_people_and_models_is_escaped_on_a_terminal(desk: Desk, store: P
     assert desk("audit", "verify", "--against", "piped.jsonl").code == 0
 
 
-def test_a_verification_names_what_it_checked(desk: Desk, store: Path) -> None:
+def test_a_verification_lists_the_checked_parts(desk: Desk, store: Path) -> None:
     fill(store, [], unhashed=story("old"))
     verified = desk("audit", "verify")
     assert verified.code == 0

@@ -31,7 +31,7 @@ def test_json_has_the_fields_that_programs_rely_on(desk: Desk) -> None:
     assert [each["agent"] for each in routed.json["candidates"]][:2] == ["billing", "orders"]
 
 
-def test_people_see_the_line_what_matched_and_every_score(desk: Desk) -> None:
+def test_the_route_prints_the_decision_the_matches_and_every_score(desk: Desk) -> None:
     routed = desk("route", "我的订单1043在哪里？")
     lines = routed.out.splitlines()
     assert lines[0].startswith("rule-match → orders, ")

@@ -309,7 +309,7 @@ async def test_questions_that_lead_to_questions_end_at_the_depth_limit() -> None
     assert depths == ["bus.failed"]
 
 
-async def test_a_circle_of_questions_raises_a_deadlock_error_and_the_others_finish() -> None:
+async def test_a_cycle_of_questions_raises_a_deadlock_error_and_the_others_finish() -> None:
     told: list[DeadlockError] = []
 
     async def a(ctx: CodeContext[Any]) -> str:

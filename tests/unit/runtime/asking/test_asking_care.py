@@ -161,7 +161,7 @@ async def test_an_endless_chain_of_messages_between_agents_is_stopped() -> None:
     assert heard == ["a", "b", "a", "b", "a", "b"]
 
 
-async def test_a_circle_of_questions_through_a_team_and_the_bus_is_stopped() -> None:
+async def test_a_cycle_of_questions_through_a_team_and_the_bus_is_stopped() -> None:
     store = MemoryStore()
 
     async def pm(ctx: CodeContext[Any]) -> Any:

@@ -389,7 +389,7 @@ async def test_answering_through_the_controller_closes_the_item_and_only_once() 
         await Inbox(store).answer(item.id, choice="answer", text="No.", by="ken")
 
 
-async def test_a_conversation_taken_back_from_people_cancels_its_inbox_item() -> None:
+async def test_a_message_to_another_agent_cancels_the_inbox_item_of_the_conversation() -> None:
     team, store = handed()
     session = Session("s", store=store)
     await Runner.run(team, "help me", session=session)

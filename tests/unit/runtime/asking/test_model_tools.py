@@ -72,7 +72,7 @@ async def test_invalid_arguments_of_an_ask_tool_are_reported_to_the_model(
     assert wrong in told(model)
 
 
-async def test_a_model_tells_an_agent() -> None:
+async def test_a_model_sends_a_message_to_an_agent() -> None:
     tells = call("tell_agent", agent="archive", subject="order 7", message="is done")
     team, model = desk(tells, say("done"), can_tell=["archive"])
     store = MemoryStore()

@@ -99,7 +99,7 @@ async def test_agents_of_a_team_are_asked_on_the_bus() -> None:
     assert await open_waits(store) == []
 
 
-async def test_a_message_to_an_agent_of_a_team_is_a_session_too() -> None:
+async def test_a_message_to_an_agent_of_a_team_creates_a_session() -> None:
     heard: list[str] = []
 
     async def archive(ctx: CodeContext[Any]) -> str:
@@ -115,7 +115,7 @@ async def test_a_message_to_an_agent_of_a_team_is_a_session_too() -> None:
     assert heard == ["order 7 is done"]
 
 
-async def test_a_circle_through_sessions_and_the_bus_is_found() -> None:
+async def test_a_cycle_through_sessions_and_the_bus_is_detected() -> None:
     """desk (a session) asks price (a handler), whose handler asks desk."""
     told: list[DeadlockError] = []
 
