@@ -264,6 +264,7 @@ class Wire:
         self, answer: httpx2.Response, error: EkidenError, attempt: int, *, lost: bool
     ) -> float | None:
         """The delay before a retry; `None` if a retry is useless."""
+        # The server still executes the first request, whose response was lost.
         under_way = lost and error.code == "request.idempotency"
         if answer.status_code not in _RETRIED and not under_way:
             return None

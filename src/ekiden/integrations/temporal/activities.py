@@ -122,6 +122,7 @@ class Activities:
             claim, row = await _claimed(store, session_id, self._store_worker.config.lease_s)
         except SessionBusy as busy:
             busy_s = max(busy.free_in_s, 0.0)
+            # In a retry, the lease is usually that of the worker that died in the first attempt.
             if activity.info().attempt > 1:
                 raise _not_yet(busy_s) from None
             return self._result(await store.get(session_id), busy_s=busy_s)

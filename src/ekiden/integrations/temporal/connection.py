@@ -287,6 +287,7 @@ class LeaderLease:
         if (
             found is not None
             and found.body["who"] != self._owner
+            # A lease ends later than its longest term only if the store's clock was set back.
             and now_us < found.body["until_us"] <= now_us + longest_us
             and not is_dead(found.body["who"].partition("-")[2])
         ):
