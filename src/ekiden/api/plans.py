@@ -118,7 +118,7 @@ class PlannedTask(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPreview(Value):
-    """How a request would be split."""
+    """How a supervisor would split a request."""
 
     reasoning: str
     requires_aggregation: bool
@@ -164,11 +164,11 @@ class PlansApi(Protocol):
             ),
         ] = None,
     ) -> PlanPreview:
-        """Show how a request would be split into tasks for agents. Nothing is run or stored.
+        """Show how a supervisor would split a request into tasks. Nothing is run or stored.
 
-        The model splits the request. Without a model, Ekiden splits the request by the agents'
-        keywords and patterns. The operation needs the scope `run`, because a model call costs
-        money.
+        The supervisor's model splits the request. Without a model, Ekiden splits the request by the
+        agents' keywords and patterns. The operation needs the scope `run`, because a model call
+        costs money.
         """
         ...
 

@@ -142,7 +142,8 @@ StoreOption: TypeAlias = Annotated[
 TeamOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        help="Use this team, written as module:attribute. Default: the project's agent files."
+        help="Use this team, written as module:attribute. Default: the setting `team`, or the "
+        "project's agent files."
     ),
 ]
 StrategyOption: TypeAlias = Annotated[

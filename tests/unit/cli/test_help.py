@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ekiden.api.administration import AuditEntry
+from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
+from ekiden.api.handoffs import HandoffDetails, HandoffEnd, HandoffSummary
+from ekiden.api.plans import PlanPreview
+from ekiden.bus.deadlocks import Deadlock
+from ekiden.capabilities.declared import Match
+from ekiden.cli.commands.agents import Validation
 from ekiden.cli.main import main
-from ekiden.cli.parser.help import EXAMPLES
+from ekiden.cli.parser.help import EXAMPLES, FIELDS
 from ekiden.cli.parser.parser import build
+from ekiden.core.questions import InboxItem
 
 
 def pages() -> list[str]:
@@ -53,3 +66,40 @@ def test_every_example_can_be_parsed(example: str) -> None:
     if words == ["worker"]:
         words.append("run")
     build().parse_args(words, exit_on_error=False, print_error=False)
+
+
+def names(kind: Any) -> set[str]:
+    """The fields of the kind's JSON."""
+    return {each.metadata.get("json", each.name) for each in fields(kind)}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("agents list", names(AgentSummary)),
+        ("agents show", names(AgentDetails) - names(AgentSummary)),
+        ("agents ps", names(AgentPresence)),
+        ("agents deadlocks", names(Deadlock)),
+        ("agents match", names(Match)),
+        ("agents validate", set(Validation(files=0, problems=()).to_json())),
+        ("plan", names(PlanPreview)),
+        ("handoff start", names(HandoffEnd)),
+        ("handoff list", names(HandoffSummary)),
+        ("handoff show", names(HandoffDetails) - names(HandoffSummary)),
+        ("inbox list", names(InboxItem)),
+        ("audit list", names(AuditEntry)),
+    ],
+)
+def test_the_help_of_json_names_every_field(command: str, expected: set[str]) -> None:
+    assert expected <= set(re.findall(r"[a-z_]+", FIELDS[command]))
+
+
+def test_the_help_of_store_info_names_every_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"--store={tmp_path / 'store.db'}"
+    assert main(["memory", "store", "likes blue", "--user=anna", store]) == 0
+    capsys.readouterr()
+    assert main(["store", "info", "--json", store]) == 0
+    [facts] = json.loads(capsys.readouterr().out)
+    assert facts.keys() <= set(re.findall(r"[a-z_]+", FIELDS["store info"]))

@@ -340,8 +340,8 @@ async def audit_verify(
     against: Annotated[
         Path | None,
         Parameter(
-            help="File from an earlier export. Each record in the file must still exist unchanged "
-            "in the store."
+            help="File that `ekiden audit export` wrote. Each record in the file must still exist "
+            "unchanged in the store."
         ),
     ] = None,
     place: Place = HERE,
@@ -374,7 +374,8 @@ async def audit_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write audit records as JSON lines. The last line is the manifest.
+    """Write audit records as JSON lines. The last line, the manifest, has the number of records and
+    their hashes.
 
     The output is the same with and without --json.
     """

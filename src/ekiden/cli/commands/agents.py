@@ -243,8 +243,8 @@ async def agents_match(
     """Find agents by capability, best match first.
 
     The score of an agent is its mean proficiency in the required capabilities. A missing capability
-    counts as 0. If no agent has a capability of that name, the command searches for capabilities
-    with a similar meaning. This search needs the extra `local`.
+    counts as 0. For a capability that no agent has, the command searches for capabilities with a
+    similar meaning. This search needs the extra `local`.
 
     If no agent reaches --min-score, the exit code is 5.
     """
@@ -289,7 +289,7 @@ def agents_validate(
 ) -> int:
     """Check agent files, and list every error with its line and column.
 
-    The command runs no code of the project, unless you give --imports.
+    Without --imports, the command runs no code of the project.
 
     The exit code is 2 if there is an error. With --strict, a warning also gives the exit code 2.
     For agents without a model, the command prints how to set one.
@@ -319,9 +319,9 @@ def agents_import(
 ) -> int:
     """Convert agent files of other programs into .ekiden/agents, and report on each file.
 
-    A folder .claude, .gemini or .agents shows which program its files are for. Files in other
-    folders are read as agent files of Claude. The command does not trust the files that it writes.
-    Use `ekiden trust` to trust them.
+    The folder names .claude, .gemini and .agents show which program the files are for. Files in
+    other folders are read as agent files of Claude. The command does not trust the files that it
+    writes. Use `ekiden trust` to trust them.
 
     If a file cannot be imported, the exit code is 2.
     """

@@ -117,8 +117,8 @@ async def doctor(*, store: StoreOption = None, as_json: JsonOption = False) -> i
     """Check this installation and the store.
 
     The command checks settings, Python, the database engine, the store's format and integrity,
-    fsync on the disk, extras and local models. The command prints how to install missing parts. It
-    migrates a store of an older format.
+    fsync on the disk, extras and local models. The command prints how to install missing parts. If
+    the store has an older format, the command migrates it.
     """
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
@@ -254,7 +254,7 @@ def config_set(
     user: UserOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Set the value of a setting. The rest of the file stays unchanged."""
+    """Set the value of a setting. The rest of the settings file stays unchanged."""
     from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.project.trust import keeping_trust
 
@@ -280,7 +280,8 @@ def config_set(
 def config_unset(
     key: KeyArgument, /, *, user: UserOption = False, as_json: JsonOption = False
 ) -> None:
-    """Remove a setting or a group of settings. The rest of the file stays unchanged."""
+    """Remove a setting or a group of settings. The rest of the settings file stays
+    unchanged."""
     from ekiden.project.settings import unset_setting
     from ekiden.project.trust import keeping_trust
 

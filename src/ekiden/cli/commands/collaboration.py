@@ -454,7 +454,7 @@ async def message_requeue(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver dead or expired messages again. Other messages are skipped."""
+    """Deliver messages with the status dead or expired again. Other messages are skipped."""
     async with place.open() as ekiden:
         ids = [await message_id(ekiden, each) for each in (message, *messages)]
         found = await ekiden.messages.requeue(ids)

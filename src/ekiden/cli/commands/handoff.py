@@ -105,8 +105,8 @@ async def handoff_start(
         Parameter(
             name="--timeout",
             validator=Number(gt=0, lte=1e9),
-            help="Timeout in seconds. Default: the timeout in the agent's handoff definition, or "
-            "300.",
+            help="Seconds that the target agent has to confirm the handoff. Default: the timeout "
+            "in the agent's handoff definition, otherwise 300.",
         ),
     ] = None,
     priority: Annotated[

@@ -226,7 +226,7 @@ async def inbox_cancel(
     ] = "",
     change: ItemChange = CHANGE,
 ) -> None:
-    """Cancel an inbox item. The waiting session is notified that it gets no answer."""
+    """Cancel an inbox item. The session that waits for the answer is notified."""
     async with change.open(item) as (inbox, found, person):
         done = await inbox.cancel(found.id, reason=reason, by=person)
     change.tell(done, "cancelled")

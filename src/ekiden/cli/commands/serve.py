@@ -210,8 +210,8 @@ async def mcp(
 ) -> int:
     """Serve the team as MCP tools to one client, over standard input and output.
 
-    The client starts this command, and stops it by closing its standard input. The tools are the
-    same as those that `ekiden serve` offers at /mcp. Log messages go to standard error.
+    The client starts this command, and stops it by closing its standard input. `ekiden serve`
+    offers the same tools at /mcp. Log messages go to standard error.
     """
     from ekiden.cli.projects import open_project, person_name, tell_notes
 

@@ -49,7 +49,7 @@ async def session_fork(
         int | None,
         Parameter(
             validator=_EVENT,
-            help="Copy up to the message with this event number, without that message.",
+            help="Copy everything before the message with this event number.",
         ),
     ] = None,
     id: Annotated[str | None, Parameter(help="Id of the new session. Default: a new id.")] = None,
@@ -93,7 +93,7 @@ async def session_rewind(
 
     All events stay in the history, and the rewind is recorded as a new event. Open questions to
     people and agents are withdrawn. Side effects of tools are not rolled back. To undo a rewind,
-    rewind to the last event before it.
+    rewind to the last event before the rewind.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
@@ -119,7 +119,7 @@ async def session_import(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store an exported session. If its run was not finished, you can resume it.
+    """Store an exported session. If the session's run was not finished, you can resume the run.
 
     User variables are not imported: the session uses the variables of its user in this store.
     Earlier approvals are not valid: Ekiden asks for them again.
@@ -282,8 +282,8 @@ async def session_show(
 async def session_resume(
     session: SessionArgument, /, *, flags: RunFlags = RUN, place: Place = HERE
 ) -> int:
-    """Resume a session that was interrupted, has failed, ran out of budget, or waited for an answer
-    that has arrived.
+    """Resume a session that was interrupted, failed, ran out of budget, or got the answer that it
+    waited for.
 
     If the session still needs an answer from a person, the command prints how to answer, and exits.
     With --wait, the command waits for the answer.

@@ -58,7 +58,8 @@ def init(
 
     On a terminal, the command asks for the template and the model. It proposes the providers whose
     API key is in the environment. The default model is a demo that needs no key. Existing files are
-    kept unchanged. The new files are trusted, existing files are not.
+    kept unchanged. The command trusts the new files,
+    but not the existing ones.
     """
     if is_attended() and not (yes or as_json):
         template, model = template or ask_template(), model or ask_model()

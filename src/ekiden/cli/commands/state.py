@@ -118,7 +118,7 @@ CHANGE = ChangeOptions()
 
 async def state_show(
     session: Annotated[
-        str | None, Parameter(help="Session id. Do not give it with --user or --app.")
+        str | None, Parameter(help="Session id. With --user or --app, leave out the id.")
     ] = None,
     /,
     *,
@@ -164,8 +164,8 @@ async def state_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="Session id, then one or more NAME=VALUE. Do not give the id with --user or "
-            "--app. A value that is not JSON is stored as text.",
+            help="Session id, then one or more NAME=VALUE. With --user or --app, leave out "
+            "the id. A value that is not JSON is stored as text.",
         ),
     ],
     change: ChangeOptions = CHANGE,
@@ -179,7 +179,7 @@ async def state_delete(
     *words: Annotated[
         str,
         Parameter(
-            help="Session id, then the names of variables. Do not give the id with --user or --app."
+            help="Session id, then the names of variables. With --user or --app, leave out the id."
         ),
     ],
     change: ChangeOptions = CHANGE,
@@ -265,7 +265,7 @@ class KeyListing(Listing):
         str | None,
         Parameter(
             name=("--cursor", "--after"),
-            help="Continue after the memory with this key: the last key of the previous page.",
+            help="Continue after the memory with this key. Give the last key of the previous page.",
         ),
     ] = None
 

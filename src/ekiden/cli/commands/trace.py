@@ -92,7 +92,9 @@ async def trace(
     ] = None,
     content: Annotated[
         bool,
-        Parameter(help="For --format and --otlp: include messages, arguments and results."),
+        Parameter(
+            help="For --format and --otlp: include messages, and the tools' arguments and results."
+        ),
     ] = False,
     otlp: Annotated[
         bool, Parameter(help="Send the trace to an OpenTelemetry collector instead of showing it.")

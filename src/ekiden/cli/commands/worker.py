@@ -194,10 +194,10 @@ async def worker_run(
 ) -> int:
     """Run the sessions of a store, together with other workers.
 
-    The worker runs the ready sessions of all tenants. It skips sessions of agents that it cannot
-    run. After SIGTERM or Ctrl-C, it starts no more sessions. Current sessions have --grace seconds
-    to finish; after that, other workers can continue them. After a second signal, the worker does
-    not wait. `ekiden worker` is a short form of this command.
+    The worker runs all tenants' ready sessions (sessions with work to do). It skips sessions of
+    agents that it cannot run. After SIGTERM or Ctrl-C, it starts no more sessions. Current sessions
+    have --grace seconds to finish; after that, other workers can continue them. After a second
+    signal, the worker does not wait. `ekiden worker` is a short form of this command.
     """
     from ekiden.cli.errors import Exit
     from ekiden.cli.projects import open_project, tell_notes

@@ -140,105 +140,122 @@ EXAMPLES: Final[Mapping[str, str]] = {
 
 FIELDS: Final[Mapping[str, str]] = {
     "init": (
-        "the fields template, folder, written, kept, model and trusted (false if files that "
-        "existed before need trust)"
+        "the fields template, folder, written, kept, model and trusted (false if existing files "
+        "need trust)"
     ),
     "trust": (
-        "the fields folder, trusted, content (hash of the files, or null) and lines (path, line, "
-        "key, value, effect). With --list, the fields are folder and trusted_at. With --revoke, "
+        "the fields folder, trusted, content (hash of the files, or null) and lines [{path, line, "
+        "key, value, effect}]. With --list, the fields are folder and trusted_at. With --revoke, "
         "the fields are folder and revoked"
     ),
-    "completion install": "the fields shell, script and startup",
-    "chat": "one object per line of output",
+    "completion install": (
+        "the fields shell, script and startup (shell file that loads the script, or null)"
+    ),
+    "chat": "one object per line",
     "run": (
         "the fields session_id, agent, output, outcome, chain, handoffs and usage. A session that "
-        "waits also has the field waiting_for (id, kind, from_agent, role, subject, options, "
-        "deadline_us, session_id). With --stream, the output is one line per event or text delta, "
-        "and then the result"
+        "waits for people also has the field waiting_for [{id, kind, from_agent, role, subject, "
+        "options, deadline_us, session_id}]. With --stream, the output is one line per event or "
+        "text delta, and then the result"
     ),
     "route": (
         "the fields agent (or null), method, confidence, matched_keywords, matched_patterns, "
-        "candidates (agent, score, confidence, method, matches), reason, elapsed_ms, strategy, "
-        "cause and stages"
+        "candidates [{agent, score, confidence, method, matches}], reason, elapsed_ms, strategy, "
+        "cause (why the request was routed) and stages (results of the routing methods, in order)"
     ),
     "plan": (
         "the fields reasoning, requires_aggregation, method (model, rules, or own for a plan made "
-        "by Python code), tasks (task_id, agent, description, parameters, depends_on) and notes"
+        "by Python code), tasks [{task_id, agent, description, parameters, depends_on}], notes "
+        "and supervisor (or null). A plan made by a model also has the field model"
     ),
     "trace": (
         "an array of spans with the fields trace_id, span_id, parent_id, kind, name, session_id, "
-        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error or "
-        "waiting). Further fields are error, details, content, tokens, cost, links and depth. The "
-        "fields total_tokens, total_cost and unpriced_requests are sums over a span and all spans "
-        "below it. With --follow, each line is the start or the end of a span"
+        "correlation_id, started_at, ended_at and status (ok, error or waiting). Optional fields "
+        "are agent_name, duration_ms, error, details, content, tokens, cost, links (ids of "
+        "related spans) and depth. The fields total_tokens, total_cost and unpriced_requests are "
+        "sums over a span and all spans below it. With --follow, each line is the start or the "
+        "end of a span"
     ),
     "chain": (
         "the fields session_id, chain and handoffs. A session that waits also has the field "
-        "waiting_for"
+        "waiting_for (text)"
     ),
     "watch": "one line per event, with its id and the same fields as in `ekiden session export`",
     "cost": (
         "the fields by, lines, total and unpriced_models. Each entry of lines has the fields that "
-        "you group by, and requests, input_tokens, cached_tokens, output_tokens, reasoning_tokens, "
-        "tokens, cost and unpriced_requests"
+        "you group by, and requests, input_tokens, cached_tokens, output_tokens, "
+        "reasoning_tokens, tokens, cost and unpriced_requests"
     ),
     "serve": "the fields url, store and workers, as soon as the server is ready",
-    "doctor": "the fields ok and checks (name, status, detail, not_checked)",
+    "doctor": "the fields ok and checks [{name, status, detail, not_checked}]",
     "agents list": (
-        "the fields name, title, description, scope, model, origin, path, tools and handoffs"
+        "the fields name, title, description, scope, model, origin, path, tools, handoffs, "
+        "can_ask, can_tell, can_ask_people, kind, triggers, capabilities, available and "
+        "max_sessions"
     ),
     "agents show": (
-        "the fields of `ekiden agents list`, and triggers, capabilities, available, max_sessions, "
-        "guardrails, memory, supervisor, kind and instructions"
+        "the fields of `ekiden agents list`, and handoff_description, guardrails, memory, "
+        "supervisor, runs_on, durability and instructions"
     ),
     "agents validate": (
-        "the fields ok, files, errors, warnings, not_looked_up (functions that were not imported) "
-        "and problems"
+        "the fields ok, no_model (agents without a model) and problems [{path, line, column, "
+        "code, message, severity}]. The fields files, errors, warnings and not_looked_up "
+        "(functions that were not imported) are counts"
     ),
     "agents import": (
-        "the fields dry_run and files (source, status, name, path, tools, model, problems)"
+        "the fields dry_run and files [{source, status, name, path, tools, model, problems}]"
     ),
     "agents ps": (
-        "the fields agent, known, router, running (session_id, owner), status (none, internal or "
-        "user) and waits (agent, status, waiting_for, reason, message_id, started_at, session_id). "
-        "The fields sessions, idle, ready and waiting are numbers of sessions"
+        "the fields agent, known (whether the team has this agent), router (whether this entry is "
+        "the router), running [{session_id, owner}], status (none, internal or user) and waits "
+        "[{agent, status, waiting_for, reason, message_id, started_at, session_id}]. The fields "
+        "sessions, idle, ready and waiting are numbers of sessions"
     ),
     "agents deadlocks": (
-        "the fields id, cycle, message_ids, victim, given_up (queries of the victim that were "
-        "cancelled), policy, found_at, resolved and asks (from, to, message_id, text, given_up)"
+        "the fields id, cycle (agents), message_ids, victim, given_up (ids of the cancelled "
+        "queries), policy, found_at, resolved and asks [{from, to, message_id, text, given_up}]. "
+        "Each entry of asks is a query; its field given_up tells whether the query was cancelled"
     ),
     "agents match": (
         "the fields agent, score, matched, missing, by (kind of match: name, tag or meaning), "
-        "fits (for each match: required, capability, proficiency, by, similarity), available and "
-        "load"
+        "fits [{required, capability, proficiency, by, similarity}], available and load. Each "
+        "entry of fits is one matched capability"
     ),
-    "session show": "the session with its items, handoffs and variables",
+    "session show": "the session with its conversation (items), handoffs and variables",
     "handoff start": (
-        "the fields id, session_id, status, source, target, error (code, message), "
-        "rollback_performed, completed_at, agent, outcome, speaker, output and standing (running, "
-        "waiting, ready or idle). A failed run also has the field problem (code, message)"
+        "the fields id, session_id, status, source, target, error {code, message}, "
+        "rollback_performed, completed_at, agent (current agent), outcome, speaker (agent that "
+        "answered), output and standing (state of the session: running, waiting, ready or idle). "
+        "A failed run also has the field problem {code, message}"
     ),
     "handoff list": (
-        "the fields id, session_id, source, target, status, by, policy, started_at, settled_at "
-        "and moves (status, at, seq). Optional fields are reason, code, error, trigger, request, "
-        "filter, evaluation, compensated and not_compensated"
+        "the fields id, session_id, source, target, status, by {kind, name}, policy, started_at, "
+        "settled_at and moves [{status, at, seq}]. The field by is the initiator; each entry of "
+        "moves is a status change. Optional fields are reason, code, error, trigger, request (id "
+        "of the handoff request), filter, evaluation (of an unmet condition), priority, metadata, "
+        "compensated and not_compensated"
     ),
     "handoff show": (
-        "the fields of `ekiden handoff list`, and task_id, correlation_id, call_id, words, "
-        "compensations_failed, agent, audit and view (counts, chars_before, chars_after, rows, new)"
+        "the fields of `ekiden handoff list`, and task_id, correlation_id, call_id, words "
+        "(message of the handoff), compensations_failed, agent (current agent of the session), "
+        "audit (ids of audit records) and view {counts, chars_before, chars_after, rows, new}. "
+        "The field view describes what the filters changed"
     ),
     "handoff cancel": (
-        "the fields id, status, source, target, error, rollback_performed and completed_at"
+        "the fields id, status, source, target, error {code, message}, rollback_performed and "
+        "completed_at"
     ),
     "handoff answer": "the fields of `ekiden run`",
-    "message list": "the same objects as GET /messages",
-    "message show": "the same object as GET /messages/{id}",
-    "message requeue": "the field requeued",
-    "collaboration list": "the same objects as GET /collaborations",
+    "message list": "the same objects as GET /messages on a server",
+    "message show": "the same object as GET /messages/{id} on a server",
+    "message requeue": "the field requeued (number of messages)",
+    "collaboration list": "the same objects as GET /collaborations on a server",
     "inbox list": (
-        "the fields id, kind, from_agent, subject, body, options, context, priority (1 to 4), "
-        "role, assignee, chain, status, answer, reason, session_id, message_id, tool, arguments, "
-        "notice, version, default and closed_by. Times are microseconds since 1970: created_at_us, "
+        "the fields id, kind, from_agent, subject, body, options (choices), context, priority "
+        "(from 1, low, to 4, urgent), role, assignee, chain (roles to ask next) and status. "
+        "Further fields are answer, reason, session_id, task_id, correlation_id, message_id, "
+        "tool, arguments, notice (true if no answer is needed), version, default (answer after "
+        "the deadline) and closed_by. Times are microseconds since 1970: created_at_us, "
         "deadline_us, escalate_at_us, snoozed_until_us and closed_at_us"
     ),
     "inbox show": "the item",
@@ -255,12 +272,14 @@ FIELDS: Final[Mapping[str, str]] = {
         "inbox.expired or inbox.cancelled)"
     ),
     "worker run": (
-        "the fields store, owner, concurrency, agents, labels and tenants, as soon as the worker "
-        "is ready. At the end, the worker prints the number of "
-        "finished sessions in the field finished"
+        "the fields store, owner (name of this process), concurrency, agents, labels and tenants, "
+        "as soon as the worker is ready. At the end, the worker prints the number of finished "
+        "sessions in the field finished"
     ),
     "worker list": (
-        "the fields workers and unserved (agents that have ready sessions but no worker)"
+        "the fields workers and unserved [{agent, sessions, needs}]. Each entry of unserved is an "
+        "agent that has ready sessions but no worker; needs lists the labels that its worker must "
+        "have"
     ),
     "keys create": (
         "the fields id, name, tenant, scopes, status, created_at, expires_at, last_used_at, "
@@ -269,34 +288,38 @@ FIELDS: Final[Mapping[str, str]] = {
     "keys list": "the fields of `ekiden keys create`, except key",
     "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
-        "the fields source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, "
-        "audit, leases, later). The field later is the change of the source's row count during "
-        "the copy"
+        "the fields source, target, rows, seconds, audit_ok and tenants [{tenant, counts, "
+        "digests, audit, leases, later}]. The fields counts and digests describe the copied rows "
+        "of each table. The field leases is the number of sessions that were running in the "
+        "source. The field later is the change of the source's row counts during the copy"
     ),
     "store backup": (
-        "the fields source, target, seconds, ok and tenants (as in `ekiden store verify`). "
-        "For a PostgreSQL dump, tenants is empty"
+        "the fields source, target, seconds, ok and tenants (as in `ekiden store verify`). For a "
+        "PostgreSQL dump, tenants is empty"
     ),
     "store restore": (
         "the fields source, target, seconds, ok and tenants (as in `ekiden store verify`)"
     ),
     "store verify": (
-        "the fields ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)"
+        "the fields ok and tenants [{tenant, url, ok, faults, checked, not_checked, audit}]"
     ),
     "store info": (
-        "the fields tenant, url, engine, version, format, counts (rows per table), leases, "
-        "unfinished (source of an incomplete copy) and estimated (names of tables whose count is "
-        "only an estimate)"
+        "the fields tenant, url, engine, version, format, unfinished (source of an incomplete "
+        "copy, or null), leases (number of running sessions) and taken (number of messages in "
+        "processing). The fields sessions, events, steps, documents, messages, search_spaces and "
+        "search_entries are row counts. The field estimated lists the counts that are only "
+        "estimates"
     ),
     "audit list": (
-        "the fields id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
-        "correlation_id, reason, code, error, facts, hash and previous"
+        "the fields id, timestamp, session_id, type, move (new status of a handoff), actor {kind, "
+        "name}, from, to, handoff_id, task_id, correlation_id, reason, code, error, facts, hash "
+        "and previous (hash of the previous record)"
     ),
     "audit show": "the fields of `ekiden audit list`",
     "audit verify": (
-        "the fields ok, checked, not_checked, first and links (at most 1,000 broken links: "
-        "record_id, session_id, fault, message, timestamp). All other fields are counts, such as "
-        "sessions, events, unhashed and broken"
+        "the fields ok, checked, not_checked, first (first broken link, or null) and links "
+        "[{record_id, session_id, fault, message, timestamp}] (at most 1,000 broken links). All "
+        "other fields are counts, such as sessions, events, unhashed and broken"
     ),
 }
 """The output of `--json`, for commands where it is not obvious."""

@@ -113,7 +113,7 @@ GROUPS = {
         },
     ),
     "mirror": (
-        "Replicate session events to a mirror.",
+        "Replicate session events to another system, the mirror.",
         {
             "run": "Copy session events to another system, the mirror, as they happen.",
             "status": "Show how many events were replicated.",
