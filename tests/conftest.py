@@ -45,7 +45,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Whoever looks for garbage need not look through twenty thousand tests each time."""
+    """Freeze objects: no garbage collection walks through all collected tests again."""
     gc.enable()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""`ekiden agents ps` and `ekiden agents deadlocks` show what is stored, whoever stored it."""
+"""`ekiden agents ps` and `ekiden agents deadlocks` show what any process stored."""
 
 from __future__ import annotations
 

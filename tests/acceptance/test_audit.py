@@ -1,4 +1,4 @@
-"""`ekiden audit …`: somebody meddles with the file, and the command names what is broken."""
+"""`ekiden audit …`: after the file was tampered with, the command names what is broken."""
 
 from __future__ import annotations
 

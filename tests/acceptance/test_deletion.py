@@ -137,7 +137,7 @@ async def test_a_deletion_rejected_in_the_inbox_of_another_terminal_is_not_run(d
 
 
 def at_a_terminal(desk: Desk, answer: bytes) -> tuple[int, str, bytes]:
-    """Run the command for somebody who types `answer` when they are asked."""
+    """Run the command for a person who types `answer` when asked."""
     mine, theirs = pty.openpty()
     running = ForkedPopen(
         [*COMMAND, "run", "--session", "s1", REQUEST],

@@ -17,7 +17,7 @@ KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
 @pytest.fixture
 def desk(ekiden: Ekiden) -> Ekiden:
-    """A folder with a store that somebody wrote to."""
+    """A folder with a store that has sessions."""
     ekiden("run", "--session", "s1", ORDER)
     return ekiden
 

@@ -51,7 +51,7 @@ class Watching:
 
 @pytest.fixture
 def watched(ekiden: Ekiden) -> Ekiden:
-    """A folder with a store that somebody wrote to."""
+    """A folder with a store that has sessions."""
     ekiden("run", "--session", "s1", "你好 👋")
     return ekiden
 

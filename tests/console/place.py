@@ -83,7 +83,7 @@ class Console:
         return json.loads(text) if text else None
 
     def run(self, text: str, session: str | None = None, **more: Any) -> dict[str, Any]:
-        """Say something to the team, and wait for the answer, or until it waits for somebody."""
+        """Send a message to the team; wait for the answer, or until the run waits for a person."""
         body = {"input": text, **({"session_id": session} if session else {}), **more}
         answer: dict[str, Any] = self.api("POST", "/runs", body)
         return answer

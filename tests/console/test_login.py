@@ -14,7 +14,7 @@ from tests.support.relay_team import relay_team
 
 
 def key_of(console: Console, name: str, *scopes: str) -> str:
-    """A new key; the first one is made by whoever is on the machine."""
+    """A new key; the first one is made on the machine of the server."""
     made = console.api("POST", "/keys", {"name": name, "scopes": list(scopes)})
     key: str = made["key"]
     return key

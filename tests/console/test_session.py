@@ -72,7 +72,7 @@ def test_a_streamed_answer_is_shown_live_and_once(open_console: OpenConsole, loo
     writing = page.locator(".entry.writing")
     expect(writing).to_contain_text("desk")
 
-    # Whoever looks from the beginning sees each piece.
+    # A reader from the beginning sees each delta.
     release("here")
     is_state(console, "Finished")
     expect(writing).to_have_count(0)

@@ -89,7 +89,7 @@ def _last_said(items: Sequence[Item]) -> str:
 
 
 def _turns(items: Sequence[Item]) -> int:
-    """How many calls were answered since somebody last said something."""
+    """How many calls were answered since the last message of the user."""
     count = 0
     for item in reversed(items):
         if is_message(item) and item["role"] == "user":

@@ -35,7 +35,7 @@ _KILL = re.compile(r"kill (?P<signal>-9 )?%(?P<number>\d)")
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 _PATIENCE_S = 240
 _KILLED = "Killed\n"
-"""What a shell that somebody sits at says when a process was killed."""
+"""What an interactive shell prints when a process was killed."""
 _OF_TERMINALS = frozenset({"TERM", "TERMCAP", "COLUMNS", "LINES", "TMUX", "NO_COLOR"})
 """What tmux itself says to the programs in it."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")

@@ -36,7 +36,7 @@ class Job:
     ids: tuple[str, ...] = ()
     """Of the messages that are asked or told."""
     hangs: bool = False
-    """Whether whoever serves never comes to an end with a message."""
+    """Whether the serving process never finishes a message."""
     waits: bool = False
     """Whether it does so only when there is a file ``answer``."""
     shares: bool = False

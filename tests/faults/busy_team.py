@@ -1,4 +1,4 @@
-"""A team that is at work while somebody outside wants something of its session."""
+"""A team that is at work while another process requests a handoff of its session."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.faults.world import World, is_booked, told, wish
 GO = "go"
 """The file that ends all waiting."""
 GO_WHEN_ASKED = "go_when_asked"
-"""The file that ends the waiting of those who have heard that somebody wants something of them."""
+"""The file that ends the waiting of processes that have noticed a request."""
 
 
 def work_of(ledger: Ledger) -> FunctionTool:
-    """A tool that has its effect and then goes on until somebody says go."""
+    """A tool that has its effect and then waits for the file `go`."""
     go, go_when_asked = Path(ledger.folder, GO), Path(ledger.folder, GO_WHEN_ASKED)
 
     @function_tool

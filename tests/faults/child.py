@@ -193,7 +193,7 @@ def _controller(job: Job, store: Store, world: World) -> HandoffController:
 
 
 async def _hand_over(job: Job, store: Store, world: World) -> str:
-    """Be a program that wants a session handed over, whoever runs it."""
+    """Be a program that requests a handoff of a session, whichever process runs it."""
     result = await _controller(job, store, world).start(
         job.session, to=job.to, reason="asked", policy=job.policy, timeout_s=job.timeout_s
     )
@@ -201,7 +201,7 @@ async def _hand_over(job: Job, store: Store, world: World) -> str:
 
 
 async def _cancel(job: Job, store: Store, world: World) -> str:
-    """Be somebody who wants a handoff cancelled, or a request for one withdrawn."""
+    """Be a program that cancels a handoff, or withdraws the request for one."""
     return (await _controller(job, store, world).cancel(job.handoff)).status
 
 

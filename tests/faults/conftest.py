@@ -87,7 +87,7 @@ def scene(
 
 @pytest.fixture(scope="session")
 def unharmed(tmp_path_factory: pytest.TempPathFactory) -> Reference:
-    """What each scenario comes to when nobody is killed, by its name."""
+    """The outcome of each scenario without a kill, by name."""
     known: dict[str, Unharmed] = {}
 
     async def of(name: str) -> Unharmed:

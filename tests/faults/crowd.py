@@ -25,7 +25,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class Crowd:
-    """Workers, and those who give them work, on one store."""
+    """Workers and processes that submit messages, on one store."""
 
     def __init__(self, url: str, ledger: Ledger) -> None:
         self.url = url
@@ -85,7 +85,7 @@ class Crowd:
         return names
 
     def kill(self) -> None:
-        """Let nobody outlive the test."""
+        """Kill every process that is left."""
         for process in (*self.workers, *self.submitters):
             process.kill()
             process.wait(DEADLINE_S)

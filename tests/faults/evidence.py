@@ -1,4 +1,4 @@
-"""What a session's log must say, whoever was killed when."""
+"""What the log of a session must contain, whichever process was killed when."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Record:
         return [_said(event) for event in self.events]
 
     def without_cancellations(self) -> Record:
-        """As if nobody had suspended the session: without the events of that, numbered anew."""
+        """The log as without a suspension: without its events, numbered again."""
         return self._without(lambda event: event.details == {"outcome": "cancelled"})
 
     def without_tries(self) -> Record:
@@ -59,7 +59,7 @@ class Record:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """What changes if and only if somebody writes to the session."""
+        """A value that changes if and only if a process writes to the session."""
         row = self.row
         written = (row.agent, row.status, row.outcome, row.cursor, row.variables, row.seq)
         return (*written, row.epoch, self.log, dict(self.steps))
@@ -150,7 +150,7 @@ def check_log(record: Record, *, entry: str) -> None:
 
 
 def check_work(before: Record | None, ledger: Ledger, *, session: str, rescuer: int) -> None:
-    """Whoever went on computed nothing that was stored, and nothing twice."""
+    """The process that continued repeated nothing that was stored, and nothing twice."""
     done = set() if before is None else before.done
     asked = ledger.lines("model", session=session)
     again = [line["step"] for line in asked if line["pid"] == rescuer and line["step"] in done]
@@ -178,7 +178,7 @@ hash that has times in it."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unharmed:
-    """What a scenario leaves behind when nobody is killed."""
+    """What a scenario leaves behind without a kill."""
 
     log: list[Said]
     variables: Mapping[str, Any]
@@ -212,7 +212,7 @@ def _cursor(row: SessionRow) -> dict[str, Any]:
 
 
 def check_ending(record: Record, ledger: Ledger, unharmed: Unharmed) -> None:
-    """The session and the world are as if nobody had been killed."""
+    """The session and the world are as without a kill."""
     row = record.row
     assert (row.outcome, row.status, row.owner) == ("done", "idle", None)
     found = Unharmed.of(record, ledger)

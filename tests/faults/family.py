@@ -1,4 +1,4 @@
-"""What must be true of sessions that ask each other, whoever was killed when."""
+"""What must be true of sessions that ask each other, whichever process was killed when."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _mentions(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]:
 def check_family_work(
     before: Family | None, after: Family, ledger: Ledger, *, rescuer: int
 ) -> None:
-    """Whoever went on computed nothing that was stored, and nothing twice."""
+    """The process that continued repeated nothing that was stored, and nothing twice."""
     for name, record in after.members.items():
         known = None if before is None else before.members.get(name)
         check_work(known, ledger, session=record.row.id, rescuer=rescuer)
@@ -109,7 +109,7 @@ def check_family_work(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyEnd:
-    """What a scenario leaves behind when nobody is killed."""
+    """What a scenario leaves behind without a kill."""
 
     logs: Mapping[str, Any]
     variables: Mapping[str, Any]
@@ -142,7 +142,7 @@ class FamilyEnd:
 async def check_family_end(
     store: Store, session_id: str, ledger: Ledger, unharmed: FamilyEnd
 ) -> Family:
-    """The sessions and the world are as if nobody had been killed, and nobody waits any more."""
+    """The sessions and the world are as without a kill, and no session waits any more."""
     family = await read_family(store, session_id)
     assert family is not None
     found = FamilyEnd.of(family, ledger)

@@ -47,7 +47,7 @@ class FamilyScene:
         return found
 
     async def check_work(self, before: Family | None, rescuer: int) -> None:
-        """Whoever went on did what was left and nothing else."""
+        """The process that continued did what was left and nothing else."""
         after = await self.find()
         if after is not None:
             check_family_work(before, after, self.ledger, rescuer=rescuer)

@@ -38,7 +38,7 @@ class Yes:
 
 
 def attended(world: World) -> RunConfig:
-    """A run that somebody can be asked in, and whose compensations do not wait."""
+    """A run in which people can be asked, and whose rollback does not wait."""
     return RunConfig(approver=Yes(world.ledger), compensation_backoff_s=0)
 
 

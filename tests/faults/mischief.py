@@ -76,7 +76,7 @@ class MischievousStore:
         return taken
 
     async def _take_away(self, message: QueueMessage) -> None:
-        """Now and then somebody else gets it, too, although this one has it and will answer."""
+        """Now and then a second process gets the message, too, although the first will answer."""
         key = message.key or ""
         if self._released[key] < MOST and self._random.random() < 0.5:
             self._released[key] += 1

@@ -31,7 +31,7 @@ _FOR_ALL_CHILDREN = (apsw, asyncpg, pydantic, ekiden.storage.postgres, ekiden.st
 
 
 def main() -> None:
-    """Serve until there is nobody left to serve."""
+    """Serve until no child is left."""
     _warm_up()
     while line := sys.stdin.readline():
         _care_for(json.loads(line))

@@ -130,7 +130,7 @@ def program(world: World) -> Team:
 
 
 class Courier:
-    """Somebody elsewhere, who does a task once for each key; one branch takes none."""
+    """An agent in another process that does a task once for each key; one branch takes none."""
 
     def __init__(self, world: World) -> None:
         self._ledger = world.ledger

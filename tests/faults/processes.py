@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(fault: str = "") -> dict[str, str]:
-    """What a child inherits, with one fault point armed; nobody measures what is killed."""
+    """The environment of a child, with one fault point armed; killed children are not measured."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -113,7 +113,7 @@ class Nursery:
                 os.kill(self._child, signal.SIGKILL)
 
     def _bury(self) -> None:
-        """Let nobody live whom a failed test left behind."""
+        """Kill every process that a failed test left behind."""
         self.kill_child()
         while self._child is not None:
             self.hear()

@@ -45,7 +45,7 @@ class Scene:
         return record
 
     async def left_by_the_dead(self) -> Record | None:
-        """What is stored; and whoever had the session has it no longer."""
+        """What is stored; the process that had the session has lost it."""
         record = await self.find()
         await self.database.expire_lease(self.session_id)
         return record

@@ -79,7 +79,7 @@ class Soak:
     temporal: str | None = None
     """The address of the Temporal server that the workers use; `None`: they need none."""
     patience_s: float = 120.0
-    """How long the rest may take when nobody is killed any more."""
+    """How long the rest may take after the last kill."""
 
     @property
     def orders(self) -> dict[str, Order]:
@@ -96,7 +96,7 @@ class Report:
     sessions: int
     seconds: float
     rest_s: float = 0.0
-    """How long the last sessions took when nobody was killed any more."""
+    """How long the last sessions took after the last kill."""
     rows: int = 0
     """Sessions with those that were opened for questions."""
     kills: int = 0
@@ -118,7 +118,7 @@ class Report:
     repeated_models: int = 0
     approvals: int = 0
     too_late: int = 0
-    """Answers of people that came after somebody else's."""
+    """Answers of people that came second."""
     problems: list[str] = field(default_factory=list)
 
     @property

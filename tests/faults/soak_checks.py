@@ -21,7 +21,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What nobody needs any more."""
+    """Documents that are not needed any more."""
 
     timers: int
     items: int
@@ -77,7 +77,7 @@ async def wrong_audit(store: Store) -> list[str]:
 
 
 def wrong_effects(ledger: Ledger, orders: Iterable[Order]) -> Iterator[str]:
-    """Effects that are missing, that nobody wanted, or that happened twice."""
+    """Effects that are missing, unexpected, or happened twice."""
     wanted = Counter(what for order in orders for what in order.effects)
     happened = Counter(ledger.effects())
     for what, times in (wanted - happened).items():
@@ -109,10 +109,10 @@ def wrong_people(ledger: Ledger) -> Iterator[str]:
 
 
 def wrong_claims(ledger: Ledger, owners: Mapping[tuple[str, int], str]) -> Iterator[str]:
-    """Tools that ran for somebody who never had the session."""
+    """Tools that ran for a process that never had the session."""
     for line in ledger.lines("owner"):
         place = (line["session"], line["epoch"])
-        # A session may be made by whoever has it first, which is no change.
+        # A session may be created by its first owner, which is no change.
         if owners.get(place, line["owner"]) != line["owner"]:
             yield f"{line['owner']} ran a tool in {place}, which {owners[place]} had"
 

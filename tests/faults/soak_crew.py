@@ -1,4 +1,4 @@
-"""The processes of a soak, and whoever kills them."""
+"""The processes of a soak, and the process that kills them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Toll:
     stopped: int = 0
     """By SIGSTOP, for longer than a lease, and woken again."""
     fell: list[int] = field(default_factory=list)
-    """Exit codes of workers that ended though nobody killed them."""
+    """Exit codes of workers that ended without a kill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Crew:
         self._environment = {**environment(), **extra}
         self._members: list[Member] = []
         self._asleep: dict[int, float] = {}
-        """By pid, when those who are stopped are to be woken."""
+        """By pid, when stopped processes are to be continued."""
         self.toll = Toll()
 
     def __enter__(self) -> Self:

@@ -110,7 +110,7 @@ async def owner_changes(url: str) -> list[Change]:
 
 
 def takeovers(changes: Iterable[Change]) -> int:
-    """How often a session was taken from somebody who had it and did not give it up."""
+    """How often a session was taken from a process that had it and did not release it."""
     return sum(change.epoch != change.epoch0 and change.owner0 is not None for change in changes)
 
 

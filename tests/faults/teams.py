@@ -117,7 +117,7 @@ class NotingHooks(RunHooks[Any]):
 
 
 class FirstOfThoseLeft:
-    """A router that takes the first name nobody excluded."""
+    """A router that takes the first name that is not excluded."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

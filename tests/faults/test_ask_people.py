@@ -1,4 +1,4 @@
-"""What people decide is found by whoever goes on, once, and counts for nothing else."""
+"""A decision of a person is found by the process that continues, and used once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kill -9` of whoever is asked, and of whoever asks: nothing is lost, and nothing done twice."""
+"""`kill -9` of the asking or the answering process: nothing is lost, and nothing done twice."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_a_service_killed_anywhere_leaves_each_effect_once(
         victim = office.start(office.job("serve", dies_at=dies_at))
         asker = office.start(office.job("ask", *ids))
         survivor = await office.server()
-        # Whoever asked while nobody was there is told so at once, and asks again.
+        # A process that asks while no process serves gets an error at once, and asks again.
         while (code := await asyncio.to_thread(asker.wait, DEADLINE_S)) != 0:
             assert code == 1
             asker = office.start(office.job("ask", *ids))

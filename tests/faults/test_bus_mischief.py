@@ -68,7 +68,7 @@ async def test_a_faulty_queue_yields_one_answer_and_one_effect(
     seen = ledger.lines("got")
     first = Counter(line["id"] for line in seen if not line["redelivered"])
     assert set(first.values()) == {1}
-    # Whether somebody gets it before the first one has answered is a matter of time.
+    # Whether a second process gets it before the first one has answered depends on timing.
     again_for_others = [each["done"].get("delivered again", 0) for each in ledger.lines("mischief")]
     assert sum(again_for_others) > 1, "nothing was ever there for others, too"
     assert store.done["doubled"] > 1

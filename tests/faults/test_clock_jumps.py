@@ -1,4 +1,4 @@
-"""Clocks jump by an hour, either way: nothing expires early, and nobody gets a second lease."""
+"""Clocks jump by an hour, either way: nothing expires early, and no lease is given twice."""
 
 from __future__ import annotations
 

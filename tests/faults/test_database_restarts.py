@@ -88,7 +88,7 @@ async def test_workers_and_submitters_survive_repeated_database_crashes(
 
 
 def check_words(told: list[str]) -> None:
-    """Whoever met the outage was told what it was, and in whose words."""
+    """Every process that met the outage reported it."""
     assert told
     for each in told:
         code, _, text = each.partition(": ")

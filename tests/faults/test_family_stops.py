@@ -69,7 +69,7 @@ def scene(
 
 
 def content(family: Family | None) -> dict[str, object]:
-    """What changes if and only if somebody writes to one of the sessions."""
+    """A value that changes if and only if a process writes to one of the sessions."""
     assert family is not None
     return {name: record.content for name, record in family.members.items()}
 

@@ -24,7 +24,7 @@ from tests.faults.waiting import DEADLINE_S
 from tests.faults.wire import Wire
 
 Loss: TypeAlias = Literal["lose_answer", "hold_request"]
-"""The server did it, and nobody is told; or the request is on its way, and arrives much later."""
+"""The server did it and its answer is lost, or the request arrives much later."""
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 _QUICK = 4
 _AT_LEAST = 5
@@ -59,7 +59,7 @@ async def round_trips(wire: Wire, scene: Scene, nursery: Nursery) -> int:
 async def survive(
     wire: Wire, scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Unharmed
 ) -> None:
-    """Let a run meet what is to strike it; somebody without a wire goes on, if need be."""
+    """Let a run meet the failure; a process without it continues, if need be."""
     victim = victims.start(scene.job_with(store=wire.url(scene.database.url)))
     code = await ended(victim)
     assert code in (0, REFUSED)
@@ -125,7 +125,7 @@ async def caught_at_work(
 
 
 async def all_taken_over(store: Store, held: Mapping[str, int]) -> None:
-    """Return when somebody else has claimed each of the sessions."""
+    """Return when another process has claimed each of the sessions."""
     async with asyncio.timeout(DEADLINE_S):
         while not all([(await store.get(name)).epoch > held[name] for name in held]):
             await store.wait_for_change(0.1)

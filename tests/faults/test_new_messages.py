@@ -1,4 +1,4 @@
-"""Whoever writes again, instead of having a killed run resumed, gets an answer."""
+"""A new message, instead of a resume of the killed run, gets an answer."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def say(client: httpx2.AsyncClient, number: int) -> httpx2.Response:
 
 
 def check_told(answers: list[httpx2.Response], status: int) -> None:
-    """Whoever was refused with `status` was told when to come again, and why."""
+    """Every caller refused with `status` was told when to retry, and why."""
     refused = [answer for answer in answers if answer.status_code == status]
     assert refused
     for answer in refused:

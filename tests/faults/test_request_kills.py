@@ -1,4 +1,4 @@
-"""`kill -9` while somebody asks for, withdraws or cancels a handoff of a session that is run."""
+"""`kill -9` during a request for a handoff of a running session, its withdrawal or cancel."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SERVED = [
     "run.finish.before_commit",
     "run.finish.after_commit",
 ]
-"""Where whoever runs the session dies who is asked to hand it over."""
+"""Points at which the process that runs the session dies after a request for a handoff."""
 ASKED = ["handoff.request.before_write", "handoff.request.after_write"]
-"""Where whoever asks dies."""
+"""Points at which the requesting process dies."""
 TAKEN = ["handoff.start.after_claim", "handoff.transferring.after_commit"]
-"""Where whoever asks dies when the session turned out to be free."""
+"""Points at which the requesting process dies when the session turned out to be free."""
 UNDONE = [
     "handoff.request.before_serve",
     "handoff.rollback.before_begin",
@@ -51,13 +51,13 @@ UNDONE = [
     "handoff.rollback.before_commit",
     "handoff.rollback.after_commit",
 ]
-"""Where whoever runs the session dies who is asked to undo a handoff."""
+"""Points at which the process that runs the session dies after a request to roll back."""
 CANCELLED = [*UNDONE[1:], "handoff.cancel.before_commit", "handoff.cancel.after_commit"]
-"""Where whoever cancels dies who does it by himself."""
+"""Points at which the cancelling process dies while it rolls back itself."""
 NOTED = ["handoff.withdrawn.before_write", "handoff.withdrawn.after_write"]
-"""Where whoever withdraws a request dies, or gives up waiting."""
+"""Points at which the withdrawing process dies, or gives up waiting."""
 RECORDED = ["handoff.withdrawn.before_commit", "handoff.withdrawn.after_commit"]
-"""Where whoever runs the session dies who puts that on record."""
+"""Points at which the process that runs the session dies while it records that."""
 OF_REQUESTS = {
     fault.partition(":")[0]
     for fault in (*SERVED, *ASKED, *TAKEN, *UNDONE, *CANCELLED, *NOTED, *RECORDED)
@@ -91,7 +91,7 @@ async def at_work(scene: Scene, nursery: Nursery, what: str, *, fault: str = "")
 
 
 async def killed_at_work(scene: Scene, nursery: Nursery, what: str) -> None:
-    """Let whoever runs the session die in the middle of a tool."""
+    """Kill the process that runs the session in the middle of a tool."""
     child = await at_work(scene, nursery, what)
     nursery.kill_child()
     assert await ended(child) == -signal.SIGKILL
@@ -103,7 +103,7 @@ async def ended(child: Child) -> int:
 
 
 async def request_in(store: Store, scene: Scene) -> Document:
-    """The request that somebody left for whoever runs the session."""
+    """The stored request for the process that runs the session."""
     while True:
         documents = await store.list_documents(REQUESTS, prefix=f"{scene.session_id}/")
         if documents:
@@ -113,7 +113,7 @@ async def request_in(store: Store, scene: Scene) -> Document:
 
 @asynccontextmanager
 async def beside(wish: Awaitable[HandoffResult]) -> AsyncIterator[asyncio.Task[HandoffResult]]:
-    """Somebody in this process wants something of the session, and waits for it."""
+    """Request it from this process, and wait for the outcome."""
     task = asyncio.ensure_future(wish)
     try:
         yield task
@@ -123,7 +123,7 @@ async def beside(wish: Awaitable[HandoffResult]) -> AsyncIterator[asyncio.Task[H
 
 
 def controller_of(scene: Scene, store: Store) -> HandoffController:
-    """The controller of somebody in this process."""
+    """A controller in this process."""
     world = World(scene.ledger.folder)
     return HandoffController(busy(world), store, run_config=RunConfig(), context=world)
 

@@ -1,4 +1,4 @@
-"""A worker dies, nobody touches anything, and another one takes its sessions over."""
+"""A worker dies, and another one takes its sessions over without any command."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def check_all_done(database: Database, ledger: Ledger) -> None:
 
 
 def check_no_work_twice(ledger: Ledger, *, but: int | None = None) -> None:
-    """Nobody did what somebody, other than process `but`, did as well."""
+    """No effect was made by a second process, other than process `but`."""
     attempts = Counter(line["key"] for line in ledger.lines("attempt") if line["pid"] != but)
     assert [key for key, times in attempts.items() if times > 1] == []
     asked = Counter(

@@ -16,7 +16,7 @@ async def undo(rollback: Rollback) -> None:
 
 
 async def undo_at_second_try(rollback: Rollback) -> None:
-    """Undo it, if somebody tried that before."""
+    """Undo it, if it was tried before."""
     ledger: Ledger = rollback.context.ledger
     facts: dict[str, Any] = {"key": rollback.idempotency_key}
     if not ledger.lines("undo_failed", **facts):

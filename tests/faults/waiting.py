@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 DEADLINE_S = 120.0
-"""For a machine that is busy with other things; nobody waits that long for good news."""
+"""A timeout for a busy machine; a passing test never waits that long."""
 
 
 async def until(fact: Callable[[], bool], what: str) -> None:

@@ -60,7 +60,7 @@ class World:
         async def book(ctx: ToolContext[None], what: str) -> str:
             """Book something."""
             ctx.set(what, ctx.get(what, 0) + 1)
-            await asyncio.sleep(0)  # Whoever runs side by side comes this far, too.
+            await asyncio.sleep(0)  # Parallel calls get as far, too.
             if self._meet > 1:
                 ledger.note("comes")
                 await until(self._have_met, "the others come")

@@ -68,7 +68,7 @@ class Mutation:
 
 
 def copy_project(folder: Path) -> None:
-    """A copy in which defects can be planted; nobody else's tests see them."""
+    """A copy in which defects can be planted; no other test sees them."""
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():

@@ -163,7 +163,7 @@ SAID = {
     "published": npm,
     "answer_note": gitlab,
 }
-"""Part of a conversation: in the database, and for whoever may read that conversation."""
+"""Part of a conversation: in the database, and shown to its readers."""
 
 
 def plant() -> dict[str, str]:

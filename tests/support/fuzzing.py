@@ -1,4 +1,4 @@
-"""Messages that nobody should send, and what every answer to them has to be like."""
+"""Invalid messages, and the properties that every answer to them must have."""
 
 from __future__ import annotations
 

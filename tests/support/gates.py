@@ -9,7 +9,7 @@ from ekiden.server.access import LOCAL, Caller
 
 
 class TokenGate:
-    """Lets in whoever has one of the tokens."""
+    """Accepts a caller with one of the tokens."""
 
     def __init__(self, **callers: Caller) -> None:
         self._callers = callers
@@ -26,12 +26,12 @@ class TokenGate:
 
 
 def caller(name: str, *scopes: str, tenant: str = "default") -> Caller:
-    """Somebody with a key."""
+    """A caller with a key."""
     return Caller(name=name, tenant=tenant, scopes=frozenset(scopes), key_id=f"key-{name}")
 
 
 class OpenGate:
-    """Lets everybody in as somebody on this machine."""
+    """Accepts every caller as a user of this machine."""
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         """Always the same."""

@@ -17,7 +17,7 @@ from ekiden.storage.base import Store
 
 
 async def try_it(inbox: Inbox, item_id: str, name: str) -> None:
-    """Answer it; whoever is second learns who was first, and says nothing."""
+    """Answer it; the second one learns who was first, and prints nothing."""
     try:
         await inbox.answer(item_id, choice="yes", by=name)
     except InboxItemClosed as exc:

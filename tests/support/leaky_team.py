@@ -89,7 +89,7 @@ def makes_certificate() -> str:
 
 @function_tool(confirmation=True)
 def pays(token: str) -> str:
-    """Pay, once somebody agreed."""
+    """Pay, after an approval."""
     return "paid"
 
 

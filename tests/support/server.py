@@ -98,7 +98,7 @@ class Server:
         self._forget()
 
     def _forget(self) -> None:
-        # Until somebody buries the zombie, these files would make it look alive.
+        # Until the zombie is reaped, these files would make it look alive.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         self.socket.with_name(f"{self.socket.name}.lock").unlink(missing_ok=True)
 
@@ -143,7 +143,7 @@ def shared_server() -> Iterator[Server]:
 
 @contextmanager
 def _locked_file(folder: Path) -> Iterator[IO[str]]:
-    """The lock that whoever starts or stops the server holds."""
+    """The lock held while the server is started or stopped."""
     while True:
         folder.mkdir(exist_ok=True)
         path = folder / "door"

@@ -55,7 +55,7 @@ async def until_blocked(url: str) -> int:
 
 
 async def until_waited_for(pid: int, url: str) -> None:
-    """Wait until somebody waits for that process of the server at `url`."""
+    """Wait until a process waits for that process of the server at `url`."""
     connection = await connect(url)
     sql = "select count(*) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))"
     try:

@@ -17,7 +17,7 @@ from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASES_RUN_OUT = "update sessions set lease_until = 0 where owner is not null"
-"""To be executed when whoever had the sessions is dead."""
+"""To be executed when the process that had the sessions is dead."""
 
 
 class MovableMilliseconds:
@@ -41,7 +41,7 @@ def one_event(session_id: str, seq: int, **fields: Any) -> Commit:
 def execute(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Meddle with the file behind the store's back."""
     db = apsw.Connection(str(path))
-    db.set_busy_timeout(60_000)  # Whoever works with the store may be writing just now.
+    db.set_busy_timeout(60_000)  # Another process may be writing just now.
     try:
         return db.execute(sql).fetchall()
     finally:

@@ -79,7 +79,7 @@ def members(slow: Slow) -> Team:
 
 @asynccontextmanager
 async def held(folder: Path, session: str) -> AsyncIterator[None]:
-    """Somebody elsewhere runs the session."""
+    """Another process runs the session."""
     async with open_store(str(folder / "s.db"), create=False) as store:
         claim, _ = await store.claim(session, owner="somebody", lease_s=60)
         yield

@@ -17,7 +17,7 @@ from ekiden.storage.base import MessageSettle, QueuePut
 
 
 async def put(folder: Path) -> None:
-    """Three messages that nobody takes; one of them is dead."""
+    """Three messages without a receiver; one of them is dead."""
     async with open_store(str(folder / "s.db"), create=False) as store:
         for number, agent in enumerate(("anna", "陌生人", "anna")):
             message = AgentMessage(

@@ -185,7 +185,7 @@ async def test_empty_tables_at_the_target_are_reported(
     await backup_store(source, dump)
     target = elsewhere(source)
     async with open_store(target):
-        """Somebody opened it before."""
+        """Another process opened it before."""
     with pytest.raises(StoreNotEmpty, match=f"tables in {schema_of(source)} "):
         await restore_store(dump, target)
 

@@ -1,4 +1,4 @@
-"""Nothing is forgotten: every table and column of a store is copied, or somebody says why not."""
+"""Every table and column of a store is copied, or listed here with the reason why not."""
 
 from __future__ import annotations
 

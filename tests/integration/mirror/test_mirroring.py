@@ -1,4 +1,4 @@
-"""Feeding a mirror: nothing lost, nothing twice, nobody waits for it."""
+"""Feeding a mirror: nothing is lost or sent twice, and writers do not wait for it."""
 
 from __future__ import annotations
 

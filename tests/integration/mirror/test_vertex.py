@@ -320,7 +320,7 @@ async def test_tokens_come_from_the_local_credentials_and_are_refreshed(
     made = vertex(server, credentials=None)
     kept = await made.send(session(), event(), again=False)
     assert server.tokens == 1
-    server.tokens += 1  # Somebody took the token back.
+    server.tokens += 1  # The token was revoked.
     await made.send(session(kept=kept), event(2), again=False)
     assert server.tokens == 3
     assert server.said() == ["hello", "hello"]

@@ -43,7 +43,7 @@ async def desk_of(app: FastAPI) -> TenantService:
 
 
 async def answer_all(app: FastAPI, choice: str) -> None:
-    """Somebody decides, elsewhere."""
+    """A person decides, at another client."""
     inbox = (await desk_of(app)).inbox
     for item in (await inbox.list(InboxQuery())).items:
         await inbox.answer(item.id, choice=choice, by="mira")

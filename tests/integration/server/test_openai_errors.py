@@ -23,7 +23,7 @@ from tests.support.serving import application, served
 
 
 class KeyTable:
-    """Lets in whoever names its scopes as the key."""
+    """Accepts a caller whose key is a list of scopes."""
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         key = connection.headers.get("authorization", "").removeprefix("Bearer ")

@@ -40,7 +40,7 @@ select 's' || n, 'a' || (n % 300),
     case n % 300 when 3 then 'failed' else 'done' end, 'u' || (n % 300), '{{}}'{values}
 from {numbers}"""
 USUAL = {"idle", "done"}
-"""Most sessions have these: whoever goes through all finds them soon."""
+"""Most sessions have these: a scan of all sessions finds them soon."""
 MANY_EVENTS = """
 with recursive n (i) as (select 1 union all select i + 1 from n where i < {count})
 insert into events (session, seq, type, at_us) select {session}, i, 1, i from n"""

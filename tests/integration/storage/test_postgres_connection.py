@@ -25,7 +25,7 @@ create function wait_here() returns trigger language plpgsql as
 create trigger wait_here after update on documents
   for each row when (new.key = 'a') execute function wait_here();
 """
-"""Who changes the document `a` waits until nobody has the lock 77."""
+"""A change of the document `a` waits until the lock 77 is free."""
 
 
 @pytest.fixture(scope="module")

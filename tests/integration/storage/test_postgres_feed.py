@@ -1,4 +1,4 @@
-"""Whoever follows the feed misses nothing, in whatever order transactions end."""
+"""A reader of the feed misses nothing, in whatever order transactions end."""
 
 import asyncio
 from typing import Any

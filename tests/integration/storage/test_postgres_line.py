@@ -156,7 +156,7 @@ async def test_a_session_of_a_process_of_the_previous_format_is_taken_after_its_
 
 
 async def held(store: PostgresStore) -> int:
-    """How many sessions somebody has, when all that was begun is done."""
+    """How many sessions are claimed when all that was begun is done."""
     while tasks := store._claim_queue._tasks:
         await asyncio.wait(tasks)
     rows = await store.list(SessionFilter(status="ready"), limit=2 * READY)

@@ -1,4 +1,4 @@
-"""Those who wake each other's sessions never wait for each other, and lose no wake."""
+"""Writers that wake each other's sessions never wait for each other, and lose no wake."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

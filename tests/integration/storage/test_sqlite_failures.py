@@ -1,4 +1,4 @@
-"""A disk that is full or fails, and a file that somebody else has locked."""
+"""A disk that is full or fails, and a file that another process has locked."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""The threads and connections of a store: they end with it, and hang for nobody."""
+"""The threads and connections of a store end with it and block nothing."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ WAIT_S = 60.0
 
 
 class Gate:
-    """A lock that lets a test in just before somebody has it."""
+    """A lock that calls the test just before it is taken."""
 
     def __init__(self, before: Any) -> None:
         self._lock = threading.Lock()

@@ -147,7 +147,7 @@ async def retried(scene: Scene) -> WorkflowHistory:
 
 
 async def busy(scene: Scene) -> WorkflowHistory:
-    """Somebody else had the session, whose lease ran out."""
+    """Another process had the session, and its lease ran out."""
     team = Team(Agent("desk", run=echo))
     scene.engine.prepare(team)
     await scene.engine.submit("hello", "s")
@@ -159,7 +159,7 @@ async def busy(scene: Scene) -> WorkflowHistory:
 
 
 async def cancelled(scene: Scene) -> WorkflowHistory:
-    """Somebody cancelled the workflow while the session was run."""
+    """The workflow was cancelled while the session was run."""
     begun = asyncio.Event()
 
     async def waits(ctx: CodeContext[Any]) -> str:
@@ -188,7 +188,7 @@ async def looked_at(scene: Scene) -> WorkflowHistory:
 
 
 async def cancelled_in_line(scene: Scene) -> WorkflowHistory:
-    """Somebody cancelled the workflow before the session was run."""
+    """The workflow was cancelled before the session was run."""
     team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))
     await scene.engine.start(team, concurrency=1)
     await scene.engine.submit("go", "s")

@@ -122,7 +122,7 @@ async def test_cancelling_the_workflow_of_a_queued_session_leaves_it_idle(
 
 
 class Blabbing(PostgresStore):
-    """Fails in a way that nobody foresaw, and quotes what was said."""
+    """Fails with an unexpected error that quotes a message."""
 
     failures = 0
 

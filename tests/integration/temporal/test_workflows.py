@@ -130,7 +130,7 @@ async def test_duplicate_late_and_unneeded_signals_change_nothing(
 
 
 async def handle_is_quiet(handle: Any) -> None:
-    """The workflow is over and nobody started another."""
+    """The workflow is over and no other was started."""
     found = await handle.describe()
     assert found.status == COMPLETED
 

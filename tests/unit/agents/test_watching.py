@@ -1,4 +1,4 @@
-"""Agent files that change while somebody uses them."""
+"""Agent files that change while they are in use."""
 
 from __future__ import annotations
 

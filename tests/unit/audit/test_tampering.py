@@ -1,4 +1,4 @@
-"""Whatever somebody changes in the file, the verification finds it."""
+"""The verification finds every change of the file."""
 
 import asyncio
 import json

@@ -51,7 +51,7 @@ class Desk:
         self.answer = answer
         self.seen: list[AgentMessage] = []
         self.go = asyncio.Event()
-        """Set: nobody is held up."""
+        """Set: no message is held up."""
         if not hold:
             self.go.set()
         self._came = asyncio.Condition()

@@ -99,7 +99,7 @@ async def test_a_wait_of_a_crashed_process_is_not_shown_and_can_be_taken_up() ->
         asking = asyncio.create_task(killed.escalate(message, options=[{"label": "yes"}]))
         while not (waiting := await blocked(store)):
             await store.wait_for_change(1)
-        # Nobody says any more that it waits.
+        # No agent says any more that it waits.
         store.advance(60)
         assert (shown(waiting), await blocked(store)) == ([("a", "user", ("person:operator",))], [])
         inbox = Inbox(store)

@@ -1,4 +1,4 @@
-"""What others do while somebody looks for deadlocks changes nothing that it should not."""
+"""Changes during a search for deadlocks do not lead to a wrong victim."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Meddling: TypeAlias = Callable[[MemoryStore], Awaitable[object]]
 
 
 class MeddledStore(MemoryStore):
-    """Somebody else does something after a certain look, and before a certain write."""
+    """Makes a change after a certain read, and before a certain write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def store() -> MeddledStore:
 
 
 def settle(name: str, state: str = "answered") -> Meddling:
-    """Somebody answers, or gives up."""
+    """An agent answers, or gives up."""
 
     async def meddle(store: MemoryStore) -> None:
         answer = MessageSettle(key=name, state=state, answer={"payload": 1})  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def both(*meddlings: Meddling) -> Meddling:
 
 
 def asks(*edges: str) -> Meddling:
-    """Somebody begins to wait."""
+    """An agent begins to wait."""
     return lambda store: ask(store, *edges)
 
 
@@ -152,7 +152,7 @@ async def test_a_victim_that_timed_out_first_is_not_recorded_as_resolved(
     assert found is not None
     assert (found.given_up, found.resolved) == ((), True)
     assert await deadlocks(store) == [found]
-    # The error came late, which the store keeps, and nobody was woken by it.
+    # The error came late: the store keeps it, and no agent was woken by it.
     assert (await states(store))["b>a"] == "open"
 
 

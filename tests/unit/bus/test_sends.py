@@ -1,4 +1,4 @@
-"""Messages that nobody waits for: stored, delivered in order, tried again, given up."""
+"""Messages without an answer: stored, delivered in order, retried, given up."""
 
 from __future__ import annotations
 

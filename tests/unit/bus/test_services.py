@@ -1,4 +1,4 @@
-"""Serving an agent: how much at once, answers that come later, the end, and those who died."""
+"""Serving an agent: concurrency, deferred answers, shutdown, and dead processes."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ class Unreliable(MemoryStore):
         await super().wait_for_change(timeout_s, **options)
 
     def poke(self) -> None:
-        """Let those who wait look."""
+        """Let waiting tasks look."""
         self._changes.notify()
 
     async def is_back(self) -> bool:

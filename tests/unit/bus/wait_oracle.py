@@ -28,7 +28,7 @@ def needs_of(node: str, waits: Iterable[Wait]) -> list[list[Wait]]:
 
 
 def holds(need: Sequence[Wait], held: Iterable[str]) -> bool:
-    """Whether nobody outside `held` can give what is needed."""
+    """Whether no agent outside `held` can give what is needed."""
     within = set(held)
     return all(wait.awaits in within for wait in need)
 

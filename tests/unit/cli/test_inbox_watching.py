@@ -1,4 +1,4 @@
-"""While somebody watches the inbox, its time is kept."""
+"""While the inbox is watched, its deadlines expire."""
 
 from __future__ import annotations
 

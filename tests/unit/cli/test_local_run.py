@@ -1,4 +1,4 @@
-"""Running a session in front of somebody, through what people have to answer."""
+"""Running a session at a terminal, with questions to the person there."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Told:
 
 
 async def answer_all(store: MemoryStore, told: Told | None = None) -> None:
-    """Answer both questions of the desk, as they come, or as somebody is told of them."""
+    """Answer both questions of the desk, as they come, or as the terminal shows them."""
     if told is not None:
         await told.until("15 %")
     first = await asked(store, "15 %")

@@ -1,4 +1,4 @@
-"""Running in front of somebody."""
+"""Running a session at a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = RunConfig()
 
 
 def observer(*, as_json: bool = False, stream: bool = False, hint: str = "go on") -> RunView:
-    """Somebody to watch."""
+    """A person at the terminal."""
     return RunView(as_json=as_json, stream=stream, how_to_resume=hint)
 
 

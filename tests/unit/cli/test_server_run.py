@@ -1,4 +1,4 @@
-"""Running a session at a server, in front of somebody."""
+"""Running a session of a server at a terminal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 class Person:
-    """Somebody who types these answers."""
+    """A person who types these answers."""
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)

@@ -27,7 +27,7 @@ from tests.support.cases import each_case
 
 
 class Terminal(io.StringIO):
-    """Standard output with somebody in front of it."""
+    """Standard output that is a terminal."""
 
     def isatty(self) -> bool:
         return True

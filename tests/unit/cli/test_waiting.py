@@ -1,4 +1,4 @@
-"""Waiting for a session that somebody else has."""
+"""Waiting for a session that another process has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def greet(ctx: CodeContext[Any]) -> str:
 
 
 async def held(store: MemoryStore) -> Claim:
-    """The session `s1`, claimed by somebody else."""
+    """The session `s1`, claimed by another process."""
     new = NewSession(id="s1", agent="clerk")
     claim, _ = await store.claim("s1", owner="other-1", lease_s=60, create=new)
     return claim

@@ -95,7 +95,7 @@ async def test_a_replayed_message_is_refused(office: Office) -> None:
 
 
 async def test_a_replayed_opening_of_a_removed_collaboration_is_refused(office: Office) -> None:
-    """Its collaboration was cleaned up, and somebody kept what began it."""
+    """Its collaboration was cleaned up, and the opening was kept."""
     collaboration_id, _ = await said(office)
     [opening] = await office.mail("bob")
     await office["ann"].cancel(collaboration_id)

@@ -1,4 +1,4 @@
-"""What tasks, results and plans must be, whoever makes them."""
+"""What tasks, results and plans must be."""
 
 from __future__ import annotations
 

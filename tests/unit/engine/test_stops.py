@@ -1,4 +1,4 @@
-"""Runs that somebody wants stopped are stopped, wherever they are worked on."""
+"""Runs are stopped on request, wherever they are worked on."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def test_capability_load_and_availability_make_the_bid_and_an_award_is_exe
     ]
     team = Team(Agent("lead", run=work, handoffs=list(members)))
     for agent in ("busy", "full"):
-        # Nobody runs these sessions: they stay at work.
+        # No worker runs these sessions: they stay at work.
         new = NewSession(id=f"{agent}-1", agent=agent, status="ready")
         await store.claim(new.id, owner="another", lease_s=600, create=new)
     async with office(team, store) as together:

@@ -44,7 +44,7 @@ class Flaky:
         await self._store.wait_for_change(timeout_s)
 
     async def fail(self, problem: Exception) -> None:
-        """Fail until further notice; returns when somebody noticed."""
+        """Fail until further notice; returns when a read has failed."""
         self.problem = problem
         self.tried.clear()
         async with asyncio.timeout(60):

@@ -16,7 +16,7 @@ from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
 
 
 class Desk:
-    """A store whose sessions get events, and those who follow them."""
+    """A store whose sessions get events, and their followers."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()

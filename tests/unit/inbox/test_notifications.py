@@ -1,4 +1,4 @@
-"""Each change is told: as an event in the feed and the audit, and to whoever looks on."""
+"""Each change is an event in the feed and the audit, and is pushed to watchers."""
 
 from __future__ import annotations
 

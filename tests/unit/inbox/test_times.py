@@ -214,7 +214,7 @@ async def test_an_item_changed_concurrently_too_often_is_an_error_with_advice(
     store: MemoryStore,
 ) -> None:
     class Restless(MemoryStore):
-        """Somebody else is always first."""
+        """Another process is always first."""
 
         async def write(self, batch: Any) -> Any:
             document = await self.get_document("inbox.open", batch.documents[0].key)

@@ -27,7 +27,7 @@ EMBEDDER = HashingEmbedder(LENGTH)
 
 @pytest.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PineconeServer]:
-    """The index of this process; nobody knows of failures in other tests."""
+    """The index of this process; it knows of no failures in other tests."""
     async with PineconeServer(dimensions=LENGTH) as running:
         monkeypatch.setenv("PINECONE_API_KEY", "pc-test")
         monkeypatch.setenv("PINECONE_HOST", running.origin)

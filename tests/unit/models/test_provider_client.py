@@ -1,4 +1,4 @@
-"""Requests and failures in the provider's words, with nobody called."""
+"""Requests and failures in the provider's words, without a call."""
 
 from __future__ import annotations
 

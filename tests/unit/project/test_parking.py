@@ -1,4 +1,4 @@
-"""Sessions that wait: for which questions, and how somebody else ended them."""
+"""Sessions that wait: for which questions, and how another process ended them."""
 
 from __future__ import annotations
 

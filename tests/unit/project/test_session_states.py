@@ -217,7 +217,7 @@ async def test_a_page_with_few_matches_ends_early_and_the_next_continues(
 
 
 class Restless(MemoryStore):
-    """Somebody begins a session between any two reads."""
+    """A session is begun between any two reads."""
 
     async def list(
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None

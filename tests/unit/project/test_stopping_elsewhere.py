@@ -48,7 +48,7 @@ async def door(project: Project, tmp_path: Path) -> AsyncIterator[TenantService]
 
 
 async def taken(store: Store, session_id: str = "a") -> None:
-    """Until somebody has the session."""
+    """Until a process has the session."""
     while (await store.get(session_id)).owner is None:
         await store.wait_for_change(0.1)
 

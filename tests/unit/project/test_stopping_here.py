@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long."""
+    """Short waits."""
     for name in ("_STOP_TIMEOUT_S", "_STOP_HERE_TIMEOUT_S"):
         monkeypatch.setattr(f"ekiden.engine.store_worker.{name}", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):

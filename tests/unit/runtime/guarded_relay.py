@@ -175,7 +175,7 @@ class Ending:
     result: RunResult
     error: EkidenError | None
     shown: list[str]
-    """The messages that whoever looked on was shown as said."""
+    """The messages that an observer of the stream was shown as said."""
     events: list[Event]
     status: str
     """What the session's row says came of it."""

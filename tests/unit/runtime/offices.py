@@ -1,4 +1,4 @@
-"""A team that is at work while somebody outside wants its session."""
+"""A team that is at work while another process requests its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who answer what was handed to them, and requests that nobody took up yet."""
+"""People answer a conversation handed off to them; requests that no process took up yet."""
 
 from __future__ import annotations
 

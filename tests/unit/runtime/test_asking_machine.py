@@ -1,4 +1,4 @@
-"""Whatever agents ask, tell and wait for, and whoever dies meanwhile: nothing waits for ever."""
+"""Whatever agents ask, tell and wait for, and whichever process dies: nothing waits for ever."""
 
 from __future__ import annotations
 

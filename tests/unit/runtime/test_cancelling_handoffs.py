@@ -153,7 +153,7 @@ async def test_a_cancellation_withdrawn_while_it_is_executed_has_no_effect() -> 
     office.a.run, office.a.model = None, ScriptedModel([call("transfer_to_b")])
 
     class GivenUp(MemoryStore):
-        """Whoever cancels gives up at the moment at which it is to be stored."""
+        """The cancelling task gives up at the moment at which the cancel is to be stored."""
 
         async def commit(self, claim: Claim, commit: Commit) -> None:
             for each in commit.documents:

@@ -276,7 +276,7 @@ async def test_an_interrupted_rollback_is_finished_on_resume() -> None:
 
 
 deadly: set[str] = set()
-"""The keys at which whoever undoes dies, once."""
+"""The keys at which the process that rolls back dies, once."""
 
 
 def refund_or_die(rollback: Rollback) -> None:

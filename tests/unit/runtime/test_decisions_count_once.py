@@ -1,4 +1,4 @@
-"""What a person decided counts for what it led to: nobody uses it again by going back to it."""
+"""A decision of a person counts once: a rewind does not use it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branching off after any event: whoever goes on from there comes to the same end."""
+"""A fork after any event comes to the same end."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ of_run = pytest.mark.parametrize("of_run", [False, True], ids=["agent's", "run's
 
 
 def before(name: str) -> list[str]:
-    """Those who worked before that agent got the conversation."""
+    """The agents that worked before that agent got the conversation."""
     return list(NAMES[: NAMES.index(name)])
 
 
 def check_failed(ending: Ending, kind: type[Exception], code: str) -> None:
-    """The run failed by a guardrail; nobody was shown the words."""
+    """The run failed by a guardrail; the words were not shown."""
     assert type(ending.error) is kind
     assert ending.error.code == code
     assert ending.final_output is None

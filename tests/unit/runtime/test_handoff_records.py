@@ -181,7 +181,7 @@ async def test_a_request_during_the_last_step_is_executed_after_the_run() -> Non
 
 
 class Asked(Digging):
-    """Somebody asked for a handoff that a person has to approve of, while `a` was at work."""
+    """A handoff that needs approval was requested while `a` was at work."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore(), confirm=True)

@@ -39,7 +39,7 @@ def team_of(respond: Any = speaking, **agents: Any) -> tuple[Team, ScriptedModel
 
 
 async def idle(team: Team, store: Store) -> Session:
-    """A session that `a` has and nobody runs."""
+    """A session that `a` has and no process runs."""
     session = Session("s", store=store)
     await Runner.run(team, "hello", session=session)
     return session

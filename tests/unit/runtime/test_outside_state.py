@@ -343,7 +343,7 @@ async def test_a_document_that_is_not_a_variable_is_ignored() -> None:
 
 
 class RacingStore(MemoryStore):
-    """Somebody else writes between a look and the write that follows it, once."""
+    """Another process writes between a read and the write that follows it, once."""
 
     def __init__(self, collection: str, name: str, session: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whoever asks for a handoff gets an answer: once, in time, and whatever happens meanwhile."""
+"""Every request for a handoff gets an outcome: once, in time, and whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_the_requester_finishes_the_handoff_when_the_running_process_stops
 
 
 class Offered:
-    """An `accepts` that waits: whoever tries the handoff is in the middle of it."""
+    """An `accepts` that waits: the handoff stays in the middle of it."""
 
     def __init__(self) -> None:
         self.is_asked = asyncio.Event()
@@ -138,7 +138,7 @@ async def test_the_running_process_does_not_execute_a_request_withdrawn_meanwhil
 
 async def test_cancelling_a_request_just_executed_rolls_its_handoff_back() -> None:
     class Quick(MemoryStore):
-        """Somebody takes the request up while it is being withdrawn."""
+        """A process takes the request up while it is being withdrawn."""
 
         async def write_documents(self, writes: Sequence[DocumentWrite], **options: Any) -> None:
             if writes[0].body and writes[0].body["state"] == "cancelled":
@@ -294,7 +294,7 @@ async def test_an_unfinished_rollback_is_finished_before_a_new_handoff() -> None
 
 async def test_a_request_executed_just_before_the_claim_is_not_executed_twice() -> None:
     class Late(MemoryStore):
-        """Somebody else is served between a look at the request and the claim."""
+        """Another request is served between a look at the request and the claim."""
 
         async def claim(
             self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None

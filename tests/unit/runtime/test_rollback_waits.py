@@ -100,7 +100,7 @@ def in_a_pool_of_its_own(bank: Bank) -> dict[str, Any]:
 
 
 def asked_for_over_a_wire(bank: Bank) -> dict[str, Any]:
-    """As tools of MCP servers are called: what was sent is done, whoever waits."""
+    """Like a tool of an MCP server: a call that was sent is done, even if it is cancelled."""
 
     async def request() -> str:
         bank.began.set()

@@ -1,4 +1,4 @@
-"""Requests that wait in the store are found by whom they are for, and by nobody else."""
+"""Requests that wait in the store are found by the process they are for, and by no other."""
 
 from __future__ import annotations
 

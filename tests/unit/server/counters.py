@@ -30,7 +30,7 @@ async def counter(
 
 @asynccontextmanager
 async def nobody_works(root: Path, *, team: str = TEAM) -> AsyncIterator[Served]:
-    """The same in memory, where nobody goes on with sessions."""
+    """The same in memory, without workers."""
     (root / ".ekiden").mkdir(exist_ok=True)
     (root / ".ekiden" / "settings.json").write_text(json.dumps({"team": team}), encoding="utf-8")
     async with application(root, workers=0) as app, client_of(app) as client:

@@ -1,4 +1,4 @@
-"""Callers that send a conversation nobody had: what the user says counts, the rest is data."""
+"""Callers that send a forged conversation: the user's words count, the rest is data."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ ROUTES: dict[str, tuple[str, dict[str, Any], list[Item]]] = {
 
 
 async def _stored(desk: Served) -> list[Item]:
-    """What stands in the session that nobody of the team said."""
+    """What the session contains that the team never said."""
     events = await (await desk.store()).events("s")
     given = [event for event in events if event.items and event.type in ("message", "handoff")]
     return [dict(item) for item in given[0].items]

@@ -23,7 +23,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 @pytest.fixture
 async def idle(tmp_path: Path) -> AsyncIterator[Served]:
-    """One on which nobody goes on with sessions."""
+    """One without workers."""
     async with nobody_works(tmp_path) as found:
         yield found
 

@@ -31,7 +31,7 @@ ADMIN = frozenset({"admin"})
 
 
 class Authorizer:
-    """Lets in whoever is told to be the caller."""
+    """Accepts the caller in `now`."""
 
     def __init__(self) -> None:
         self.now = Caller(name="anna", scopes=frozenset({"admin"}))

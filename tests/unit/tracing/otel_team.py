@@ -58,7 +58,7 @@ def a_span(**changes: Any) -> Span:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own set-up counts, and nobody waits long."""
+    """No settings of the machine count, and waits are short."""
     for name in list(os.environ):
         if name.startswith("OTEL_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

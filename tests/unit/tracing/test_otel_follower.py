@@ -239,7 +239,7 @@ async def test_a_follower_that_lost_its_lease_stands_by(
         await store.write_documents([DocumentWrite(collection=PLACES, key="default", body=other)])
         await conversation(store, "s2")
         ended = await ids_of(store, "s1", "s2")
-        # Whoever takes over may send some a second time.
+        # The follower that takes over may send some a second time.
         await collector.wait_until(lambda: {span.span_id for span in collector.spans} == ended)
     assert "another process sends traces now" in caplog.text
 

@@ -151,7 +151,7 @@ async def test_a_run_started_by_another_process_continues_with_the_same_ids() ->
     [item] = (await Inbox(store).list()).items
     await Inbox(store).answer(item.id, choice="answer", text="done", by="mira")
     notes = Notes()
-    add_trace_processor(notes)  # Nobody here saw how it began.
+    add_trace_processor(notes)  # Nothing here saw how it began.
     await Runner.resume(team, session)
     stored = {span.span_id: span for span in (await read_trace(store, "s1")).spans}
     assert {"- run", "- agent", "- inbox"} <= set(notes.lines)

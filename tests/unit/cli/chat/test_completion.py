@@ -1,4 +1,4 @@
-"""What is offered while somebody types."""
+"""Completions offered while typing."""
 
 from __future__ import annotations
 

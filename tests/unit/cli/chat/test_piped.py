@@ -33,7 +33,7 @@ def pipe() -> Iterator[Pipe]:
     made = Pipe()
     yield made
     made.end()
-    # Whoever still reads must be through before the number means another pipe.
+    # A task that still reads must be through before the number means another pipe.
     for thread in threading.enumerate():
         if thread.name == "ekiden-chat-input":
             thread.join()

@@ -13,7 +13,7 @@ from tests.unit.cli.commands.conftest import Desk
 
 
 def store_waits(desk: Desk, *edges: str, look: bool = True) -> None:
-    """Let agents wait, and whoever waits last look for deadlocks."""
+    """Let agents wait, and let the last one look for deadlocks."""
 
     async def work() -> None:
         async with open_store(str(desk.folder / ".ekiden" / "ekiden.db")) as store:
@@ -25,7 +25,7 @@ def store_waits(desk: Desk, *edges: str, look: bool = True) -> None:
 
 
 def store_work(desk: Desk, session: str) -> None:
-    """Let somebody run a session."""
+    """Let another process run a session."""
 
     async def work() -> None:
         async with open_store(str(desk.folder / ".ekiden" / "ekiden.db")) as store:

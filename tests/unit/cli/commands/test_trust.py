@@ -1,4 +1,4 @@
-"""A folder whose files nobody trusts runs nothing and sends nothing."""
+"""A folder with untrusted files runs nothing and sends nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLAIN = "---\nname: clerk\ndescription: Answers.\n---\nAnswer.\n"
 
 
 class Clone:
-    """A folder that somebody else wrote, with what would show that it was used."""
+    """A folder of another author, with traces that show whether it was used."""
 
     def __init__(self, desk: Desk, listener: socket.socket, monkeypatch: pytest.MonkeyPatch):
         self.desk = desk
@@ -79,7 +79,7 @@ class Clone:
         return "a2a.token_env: OPENAI_API_KEY"
 
     def approval(self) -> str:
-        """Tools that ask nobody."""
+        """Tools without an approval."""
         self._settings({"tools": {"ask": False}})
         return "tools.ask: false"
 
@@ -119,7 +119,7 @@ class Clone:
 
     @property
     def was_used(self) -> bool:
-        """Whether code or a command ran, or somebody was called."""
+        """Whether code or a command ran, or a server was called."""
         try:
             self._listener.accept()[0].close()
         except BlockingIOError:

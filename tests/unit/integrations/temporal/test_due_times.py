@@ -1,4 +1,4 @@
-"""The timekeeper is told as rarely as can be, and whatever it refuses stops nobody else."""
+"""The timekeeper gets few signals, and one it refuses stops no others."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ async def test_a_version_refused_by_the_cluster_is_an_error() -> None:
 
 
 class Refusing:
-    """A client whose cluster lets nobody do anything."""
+    """A client whose cluster refuses everything."""
 
     namespace = "desk"
 

@@ -16,7 +16,7 @@ from ekiden.sessions import Session
 from ekiden.storage.base import MessageFilter, SessionRow, Store
 
 MODES = pytest.mark.parametrize("mode", ["inline", "worker"])
-"""Whether whoever runs a session also runs those whom it asks, or workers do."""
+"""Whether the process that runs a session also runs those it asks, or workers do."""
 
 Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 

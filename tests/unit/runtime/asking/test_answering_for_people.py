@@ -30,7 +30,7 @@ from tests.unit.runtime.asking.desks import open_items
 
 
 class Greedy:
-    """Somebody who answers the one open question, if that is possible."""
+    """A person who answers the one open question, if that is possible."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.inbox = Inbox(store)

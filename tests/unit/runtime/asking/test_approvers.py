@@ -1,4 +1,4 @@
-"""Who is asked about a tool: an approver, or the inbox, whoever goes on with the run."""
+"""Who is asked about a tool: an approver, or the inbox, whichever process continues the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Choosy:
 
 
 class Never:
-    """Somebody who refuses whatever it is."""
+    """An approver that rejects everything."""
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
         return Approval(approved=False, by="never")

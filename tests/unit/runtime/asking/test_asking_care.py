@@ -36,7 +36,7 @@ from tests.unit.runtime.asking.desks import (
 
 
 class SlowDesk:
-    """pm asks sales, sales asks legal, legal asks a person; nobody looks at a clock meanwhile."""
+    """pm asks sales, sales asks legal, legal asks a person; no timers run meanwhile."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Questions of those who died, and of those who cannot go on."""
+"""Questions of dead processes, and of sessions that cannot continue."""
 
 from __future__ import annotations
 

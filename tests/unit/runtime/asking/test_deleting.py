@@ -1,4 +1,4 @@
-"""A session that is deleted leaves nobody waiting, and nothing to be answered."""
+"""A deleted session leaves no agent waiting, and no open question."""
 
 from __future__ import annotations
 

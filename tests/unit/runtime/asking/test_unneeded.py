@@ -1,4 +1,4 @@
-"""Questions whose answers nobody needs any more."""
+"""Questions whose answers are not needed any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Runner.wait` comes back, whoever goes on with the session and whatever the store does."""
+"""`Runner.wait` returns, whichever process continues the session and whatever the store does."""
 
 from __future__ import annotations
 

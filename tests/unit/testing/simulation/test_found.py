@@ -32,7 +32,7 @@ from ekiden.tools import function_tool
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """On virtual time: whoever waits does so for nothing."""
+    """On virtual time: waiting costs no time."""
     loop = SimulatedLoop(Random(1))
     try:
         return loop.run_until_complete(work)

@@ -1,4 +1,4 @@
-"""What simulated worlds found about sessions that somebody left, or lost without noticing."""
+"""What simulations found about sessions that were left, or lost without noticing."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Desk:
         await asyncio.gather(work, return_exceptions=True)
 
     async def handed_over(self, **wishes: Any) -> tuple[str, str | None]:
-        """What comes of it when the session is to be handed over that somebody left."""
+        """The outcome when a session with an unfinished call is to be handed off."""
         controller = HandoffController(self.desk, self.store, run_config=self.config)
         result = await controller.start("s", to="billing", **wishes)
         return result.status, None if result.error is None else result.error.code
@@ -164,7 +164,7 @@ class _Desk:
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """On virtual time: whoever waits does so for nothing."""
+    """On virtual time: waiting costs no time."""
     loop = SimulatedLoop(Random(1))
     try:
         return loop.run_until_complete(work)
