@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from ekiden.core.checks.fields import checked_arguments
@@ -230,15 +231,15 @@ class Memory:
 
     async def _by_meaning(self, query: str, limit: int, notes: _Notes) -> Sequence[SearchHit]:
         embedder, space = self._meanings(), self.space
-        renewal = await renew(self._store, space, embedder)
-        # Announced after the change, because the keys are known only now.
-        async with announced(self._store, await self._mirror_names(), space, renewal.keys):
-            pass
+        names = await self._mirror_names()
+        is_complete = await renew(
+            self._store, space, embedder, changing=partial(announced, self._store, names, space)
+        )
         vectors = await vectors_of(embedder, [query])
         if vectors is None:
             notes.append("The embedding is not available now: this was found by words only.")
             return ()
-        if not renewal.is_complete:
+        if not is_complete:
             notes.append("Some memories have no new vectors yet: they are found by words only.")
         if not any(vectors[0]):
             return ()

@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import isfinite
@@ -377,16 +378,6 @@ _RENEWAL_S = 1.0
 _log = logging.getLogger("ekiden.memory")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewal:
-    """The result of `renew`."""
-
-    keys: Sequence[str] = ()
-    """The keys of the entries with new vectors."""
-    is_complete: bool = True
-    """Whether all entries of the space have a vector of the embedder."""
-
-
 def default_embedder() -> Embedder:
     """Return the embedder that runs in this process. Raises `NoEmbedder` if the extra ``local`` is
     not installed."""
@@ -433,30 +424,35 @@ def _checked(rows: Any, *, count: int, length: int) -> list[list[float]]:
     return found
 
 
-async def renew(store: SearchStore, space: str, embedder: Embedder) -> Renewal:
+async def renew(
+    store: SearchStore,
+    space: str,
+    embedder: Embedder,
+    *,
+    changing: Callable[[Collection[str]], AbstractAsyncContextManager[None]],
+) -> bool:
     """Add vectors of this embedder to entries of the space that have no such vectors. A call
-    handles a few hundred entries at most.
+    handles a few hundred entries at most. Returns whether all entries have such vectors then.
 
     Such entries were stored with another embedder, without an embedder, or while the embedder was
-    unavailable.
+    unavailable. The entries with some keys are changed inside the context manager `changing(keys)`.
     """
     model, after = model_of(embedder), ""
-    done: list[str] = []
     end = monotonic() + _RENEWAL_S
     for number in range(_BATCHES):
         if number and monotonic() > end:
             break
         old = await store.find_entries(space, after=after, not_of_model=model, limit=_BATCH)
         if not old:
-            return Renewal(keys=done)
+            return True
         after = old[-1].key
         vectors = await vectors_of(embedder, [entry.text for entry in old])
         if vectors is None:
-            return Renewal(keys=done, is_complete=False)
+            return False
         new = [
             replace(entry, vector=vector, model=model)
             for entry, vector in zip(old, vectors, strict=True)
         ]
-        done.extend(await store.put_vectors(new))
-    left = await store.find_entries(space, not_of_model=model, limit=1)
-    return Renewal(keys=done, is_complete=not left)
+        async with changing([entry.key for entry in new]):
+            await store.put_vectors(new)
+    return not await store.find_entries(space, not_of_model=model, limit=1)

@@ -25,7 +25,7 @@ from ekiden.memory import (
 )
 from ekiden.memory.base import RemoteCopy, remote_copy_of
 from ekiden.memory.outbox import announced, deliver, queue_of
-from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut, Store
+from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut, SearchEntry, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
 from tests.unit.memory.conftest import Shelf
@@ -255,6 +255,27 @@ async def test_a_crash_while_announcing_a_change_leaves_a_queued_message(
         async with announced(store, ["shelf"], memory.space, ["k"]):
             store.left = left
     assert await store.queue_depth(QUEUE) >= 1
+
+
+class DyingVectorStore(MemoryStore):
+    """Dies after it has stored vectors with `put_vectors`."""
+
+    async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
+        await super().put_vectors(entries)
+        raise Death
+
+
+async def test_a_crash_after_storing_new_vectors_does_not_lose_the_copy(shelf: Shelf) -> None:
+    store = DyingVectorStore()
+    memory = memory_in(store)
+    await memory.store("a", "one")
+    await memory_in(store, settings=MemorySettings()).store("k", "text")
+    await memory.deliver()
+    assert shelf.keys() == ["a"]
+    with pytest.raises(Death):
+        await memory.retrieve("text")
+    await memory.deliver()
+    assert shelf.keys() == ["a", "k"]
 
 
 async def test_deletion_reaches_a_backend_not_configured_for_the_caller(
