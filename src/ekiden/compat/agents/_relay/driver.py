@@ -105,6 +105,7 @@ class Driver:
             return
         if is_left:
             relay.spans.agent(relay.current)
+            # A state that was read from JSON has no items: they come from its stored events.
             if state is not None and not state.new_items and state.snapshot is not None:
                 await relay.refresh(relay.current)
                 for each in state.snapshot["events"]:

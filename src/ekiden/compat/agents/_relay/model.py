@@ -299,6 +299,7 @@ class RelayModel:
                     end = event.response
                 elif kind in _FAILURES:
                     raise ModelBehaviorError(_failure(event))
+                # The readers of the stream get their turn, even if the model never waits.
                 await asyncio.sleep(0)
         if end is None:
             raise ModelBehaviorError("Model did not produce a final response!")
