@@ -213,6 +213,7 @@ class RunResultStreaming(RunResultBase):
                     break
                 event = await self.queue.get()
                 if event is _END:
+                    # Put back for other readers of this stream.
                     self.queue.put_nowait(_END)
                     break
                 yield event

@@ -284,6 +284,7 @@ class _Connected(MCPServer):
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
+        # The library requires that the task that opens a connection also closes it.
         self._task = asyncio.create_task(self._keep(ready), name=f"mcp {self.name}")
         try:
             await ready
