@@ -16,7 +16,7 @@ IN_RUNTIME = (
         text="    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None\n",
         replacement="    return None\n",
         why="a call that waited for its approval is told as one that may have had an effect",
-        tests=("tests/unit/runtime/asking/test_asking_people.py", "-k", "told_as_not_run"),
+        tests=("tests/unit/runtime/asking/test_asking_people.py", "-k", "reported_as_not_run"),
     ),
     Mutation(
         name="memo-of-tools-not-read",
@@ -269,7 +269,7 @@ IN_RUNTIME = (
             "        await store.put_messages(puts)\n"
         ),
         why="killed in between, a back end never learns of a change",
-        tests=("tests/unit/memory/test_back_ends.py", "-k", "death"),
+        tests=("tests/unit/memory/test_back_ends.py", "-k", "crash"),
     ),
     Mutation(
         name="rollback-keeps-what-the-handoff-brought",
@@ -278,7 +278,7 @@ IN_RUNTIME = (
         text="    pending.seq = first\n",
         replacement="",
         why="items that came with a handoff stay in the conversation though it was undone",
-        tests=("tests/unit/runtime/test_later_handoffs.py", "-k", "takes_back"),
+        tests=("tests/unit/runtime/test_later_handoffs.py", "-k", "rollback_removes"),
     ),
     Mutation(
         name="no-record-while-approval-is-awaited",

@@ -6,8 +6,8 @@ from tests.mutations.mutation import Mutation
 
 _SQLITE = "tests/contract/test_sqlite_store.py"
 _POSTGRES = "tests/contract/test_postgres_store.py"
-_OWNED = "writes_nothing or outranks or released_claim or busy"
-_CLAIMS = "raises_the_epoch or busy or live_lease or older_epoch"
+_OWNED = "writes_nothing or before_other_conflicts or released_claim or busy"
+_CLAIMS = "raises_the_epoch or busy or valid_lease or older_epoch"
 _RENEWING = "renewing"
 
 IN_STORES = (
@@ -18,7 +18,7 @@ IN_STORES = (
         text="_to_bytes(before + content)",
         replacement="_to_bytes(before[:0] + content)",
         why="a person's decision that belongs to no session can be deleted unseen",
-        tests=("tests/unit/audit/test_tampering.py", "-k", "chain_of_the_store"),
+        tests=("tests/unit/audit/test_tampering.py", "-k", "store_chain"),
     ),
     Mutation(
         name="sqlite-commit-without-epoch",
@@ -90,7 +90,7 @@ IN_STORES = (
         text='" WHERE num = ? AND epoch = ? AND owner = ?",',
         replacement="\" WHERE num = ? AND ? <> 0 AND ? <> ''\",",
         why="who lost a session and gives it up takes it from its new owner",
-        tests=(_SQLITE, "-k", "release"),
+        tests=(_SQLITE, "-k", "releas"),
     ),
     Mutation(
         name="sqlite-last-settlement-wins",
@@ -99,7 +99,7 @@ IN_STORES = (
         text="WHERE key = ?2 AND state = 'open'",
         replacement="WHERE key = ?2",
         why="an answer that was given is replaced by a later one",
-        tests=(_SQLITE, "-k", "settle"),
+        tests=(_SQLITE, "-k", "settl"),
     ),
     Mutation(
         name="sqlite-suspends-over-a-wake",
@@ -108,7 +108,7 @@ IN_STORES = (
         text="status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',",
         replacement="status = iif(v.column7 = 'waiting' AND v.column13 < 0, 'ready',",
         why="an answer that came between looking and suspending wakes nobody: the session waits on",
-        tests=(_SQLITE, "-k", "wake"),
+        tests=(_SQLITE, "-k", "wake or waking"),
     ),
     Mutation(
         name="sqlite-wakes-are-not-counted",
@@ -117,7 +117,7 @@ IN_STORES = (
         text="wakes = wakes + v.column2,",
         replacement="wakes = wakes + 0 * v.column2,",
         why="whoever is about to suspend does not learn that it was woken",
-        tests=(_SQLITE, "-k", "wake"),
+        tests=(_SQLITE, "-k", "wake or waking"),
     ),
     Mutation(
         name="postgres-commit-without-epoch",
@@ -171,7 +171,7 @@ IN_STORES = (
         text="        state = 'open'\n        or (state in",
         replacement="        true\n        or (state in",
         why="an answer that was given is replaced by a later one",
-        tests=(_POSTGRES, "-k", "settle"),
+        tests=(_POSTGRES, "-k", "settl"),
     ),
     Mutation(
         name="postgres-suspends-over-a-wake",
@@ -180,7 +180,7 @@ IN_STORES = (
         text="{status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' ",
         replacement="{status} = 'waiting' and {seen_wakes} < 0 then 'ready' ",
         why="an answer that came between looking and suspending wakes nobody: the session waits on",
-        tests=(_POSTGRES, "-k", "wake"),
+        tests=(_POSTGRES, "-k", "wake or waking"),
     ),
     Mutation(
         name="postgres-answers-for-another-commit",
