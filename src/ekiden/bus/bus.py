@@ -78,9 +78,10 @@ class Bus:
         await self.close()
 
     async def close(self) -> None:
-        """Stop serving: handlers are cancelled, and their messages are returned to the mailbox.
+        """Stop serving agents. Handlers are cancelled, and their messages return to the mailboxes
+        of the agents.
 
-        Callers that wait for an answer on this bus get `BusError`, and their queries are cancelled.
+        Callers that wait for the answer to a query get `BusError`, and these queries are cancelled.
         A store passed to the constructor stays open. A second call does nothing.
         """
         self._closed = True
@@ -91,20 +92,21 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """Return a client that acts as this agent. Raises `SenderForged` if the code of an agent
-        with a different name calls this method."""
+        """Return a client that sends messages as the agent `name`. Raises `SenderForged` if the
+        code of an agent with a different name calls this method."""
         return BusClient(check_agent(name), self._core)
 
     # Sending
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message and return its id. The message is delivered when a process serves the
-        agent, unless the message has expired (see `AgentMessage.ttl`).
+        """Store a message and return its id. The message is delivered as soon as a process serves
+        the receiving agent. If the message expires first, it is not delivered (see
+        `AgentMessage.ttl`).
 
         If the store already has a message with this id, nothing changes. Raises `MailboxFull` if
-        the mailbox is full, either at once or after `timeout_seconds` (see `BusSettings.on_full`).
-        Raises `SenderForged` if the caller is the code of another agent, and `UserError` for an
-        invalid message.
+        the mailbox of the receiving agent is full, either at once or after the `timeout_seconds` of
+        the message (see `BusSettings.on_full`). Raises `SenderForged` if the caller is the code of
+        another agent, and `UserError` for an invalid message.
         """
         return await self._core().send(message)
 
@@ -115,11 +117,11 @@ class Bus:
         The call then returns the stored answer, or waits for it. After a crash you can therefore
         repeat a query with the same id.
 
-        Raises `AgentUnavailableError` at once if no process serves the agent. Raises `QueryTimeout`
-        after `timeout_seconds`, and `QueryFailed` with the other agent's error. Raises
-        `DeadlockError` if agents wait for each other and this query was cancelled to end the
-        deadlock. Raises `ValueError` if the message is not a query. Also raises the errors of
-        `send`.
+        Raises `AgentUnavailableError` at once if no process serves the asked agent. Raises
+        `QueryTimeout` after the `timeout_seconds` of the message, and `QueryFailed` with the error
+        of the asked agent. Raises `DeadlockError` if agents wait for each other and this query was
+        cancelled to end the deadlock. Raises `ValueError` if the message is not a query. Also
+        raises the errors of `send`.
         """
         exchange = self._core()
         if getattr(message, "type", None) != "query":
@@ -144,15 +146,17 @@ class Bus:
         longer waits; the answer is still stored. Returns ``no``, and changes nothing, if the query
         was already answered. Only the asked agent can answer. Raises `SenderForged` if the caller
         is the code of another agent, or a program that does not serve the asked agent. Also raises
-        `MessageNotFound` for an unknown query, and `UserError` for an invalid answer.
+        `MessageNotFound` if the store does not have this query, and `UserError` for an invalid
+        answer.
         """
         return await self._core().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that any process serves now, except the sender.
 
-        Agents with a full mailbox are skipped. The result names these agents. Raises `SenderForged`
-        if the caller is the code of another agent, and `UserError` for an invalid message.
+        Agents with a full mailbox do not get the message. The result names these agents. Raises
+        `SenderForged` if the caller is the code of another agent, and `UserError` for an invalid
+        message.
         """
         return await self._core().broadcast(message)
 
@@ -173,13 +177,14 @@ class Bus:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool = True, options: Sequence[Option] = ()
     ) -> InboxAnswer | InboxItem:
-        """Send a message of the type ``escalate`` to people. `to_agent` is the role of the people;
-        the default is the role in the settings.
+        """Send a message of the type ``escalate`` to people. The field `to_agent` of the message is
+        the role of these people; the default is `BusSettings.role`.
 
-        With `blocking` the call waits for the answer. The wait has no limit unless the message has
-        a `ttl`. If you cancel the call, the question is withdrawn. Without `blocking` the call
-        returns the stored inbox item at once. A message creates only one item. After a crash,
-        escalate the message again with the same id to get the answer. An option is a text, or a
+        With `blocking` the call waits for the answer until the `ttl` of the message ends. Without a
+        `ttl` the wait has no limit. If you cancel the call, the question is withdrawn. Without
+        `blocking` the call returns the stored inbox item at once. Each message creates only one
+        inbox item, even if you escalate the message several times. After a crash, escalate the
+        message again with the same id to get the answer. Each of the `options` is a text, or a
         mapping with a ``label``. Raises `InboxItemClosed` if the question expired or was withdrawn,
         and `UserError` if the bus has no inbox.
         """
@@ -193,13 +198,14 @@ class Bus:
         The handler returns the answer to a query, as JSON. It can also return `LATER`, and answer
         with `respond` later. If the handler raises an exception for a query, the asking agent gets
         the error at once. If the handler raises an exception for any other message, the message is
-        retried later. After `max_attempts` attempts the message becomes a dead letter. A message is
-        delivered at least once. If the process dies, the message is delivered again, with the same
-        id and with `redelivered` set.
+        retried later. After `BusSettings.max_attempts` attempts the message becomes a dead letter.
+        Each message is delivered at least once. If the process dies, the message is delivered
+        again, with the same id and with `redelivered` set.
 
-        A handler is cancelled after `handler_timeout_s`, and when the service is closed. If the
-        asking agent stops waiting, the handler keeps running, because it may have side effects. The
-        answer is then stored as late. Use the returned service with ``await`` or ``async with``::
+        A handler is cancelled after `BusSettings.handler_timeout_s`, and when the returned service
+        is closed. If the asking agent stops waiting, the handler keeps running, because it may have
+        side effects. Its answer is then stored, but the asking agent does not get it. Use the
+        returned service with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
                 ...
@@ -217,8 +223,8 @@ class Bus:
     # Reading
 
     async def blocked(self) -> list[BlockingContext]:
-        """Return the waiting agents of all processes. Each entry names the agents or people that
-        the agent waits for, and the reason."""
+        """Return the agents that wait for an answer, in all processes. Each entry names a waiting
+        agent, the agents or people that it waits for, and the reason."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:
@@ -226,8 +232,8 @@ class Bus:
         return await deadlocks(self.store, limit=limit)
 
     async def message(self, message_id: str) -> MessageRecord:
-        """Return a message and its delivery state. Raises `MessageNotFound` for an unknown id, and
-        for a message that was removed (see `BusSettings.keep_s`)."""
+        """Return a message and its delivery state. Raises `MessageNotFound` if the store has no
+        message with this id. Finished messages are removed after `BusSettings.keep_s` seconds."""
         return await read_message(self.store, message_id)
 
     async def messages(
@@ -243,9 +249,10 @@ class Bus:
     ) -> MessagePage:
         """One page of messages with their answers, oldest first.
 
-        `correlation_id` selects messages with this correlation id, and the message with this id. A
-        finished message is kept for `BusSettings.keep_s` seconds. Raises `UserError` for a
-        malformed cursor.
+        `correlation_id` selects the messages with this correlation id, and the message whose own id
+        has this value. A finished message is kept for `BusSettings.keep_s` seconds. To read the
+        next page, pass `next_cursor` of this page as `cursor`. Raises `UserError` for a malformed
+        cursor.
         """
         query = MessageQuery(
             sender=sender,
@@ -264,8 +271,9 @@ class Bus:
         return await dead_letters(self.store, agent=agent, limit=limit)
 
     async def requeue(self, ids: Collection[str]) -> int:
-        """Deliver dead or expired messages again, as if they were new, and return their number. If
-        an id is unknown, this method raises `MessageNotFound` and delivers no message.
+        """Deliver dead or expired messages again, as if they were new, and return the number of
+        these messages. If the store does not have one of the messages, this method raises
+        `MessageNotFound` and delivers none.
 
         The sender of a requeued query no longer waits for the answer.
         """
@@ -274,7 +282,8 @@ class Bus:
         return await self._core().requeue(list(ids))
 
     async def depths(self) -> dict[str, int]:
-        """The number of messages in each mailbox, including messages in progress."""
+        """The number of messages in the mailbox of each agent, including messages that a handler is
+        processing."""
         return await depths(self.store)
 
     def _core(self) -> BusCore:

@@ -55,7 +55,7 @@ RESOURCES: Final[Mapping[str, str]] = {
 class Ekiden:
     """A client with all resources of a server, or of a store that this process opens.
 
-    The resources have the same methods, values and errors in both cases::
+    The resources of a server and of a store have the same methods, values and errors::
 
         async with Ekiden.open("ekiden.db", team=team) as ek:
             run = await ek.runs.run("Where is my order 1042?")
@@ -117,15 +117,16 @@ class Ekiden:
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
-        """Open a store. A missing store is created. `store` is an address as for `open_store`, or a
-        store object. A store object stays open after the block.
+        """Open a store, for use with ``async with``. A missing store is created. `store` is an
+        address as for `open_store`, or a store object. The block closes a store that it opened from
+        an address, but not a store object.
 
         With `team`, agents run in this process, at most `workers` sessions at a time. This process
         also resumes ready sessions, for example after a person answered or another process died.
         After the block ends, other processes can continue unfinished work. Without `team`, no agent
-        runs, but everything else works. `caller` is the default of `by`: the person recorded for
-        decisions. `settings` are the result of `ekiden.load_settings`; without them the defaults
-        apply. This call reads no settings file.
+        runs, but everything else works. `caller` is the name recorded for decisions whose call
+        passes no `by`. `settings` are the result of `ekiden.load_settings`. Without them the
+        defaults apply, because this call reads no settings file.
         """
         from ekiden.api.local.context import LocalContext
         from ekiden.core.agent import Team

@@ -276,10 +276,11 @@ DAY_S = 86_400.0
 
 
 class Collaborations:
-    """Agreements on work between agents, over a bus.
+    """Lets agents agree on work through messages of a bus.
 
-    A collaboration is a stored record, so any process on the store can continue it. `resume` and
-    `run` execute agreements if the object has an `executor`. For example::
+    A collaboration is the stored record of one negotiation and its agreement. Any process that uses
+    the same store can continue it. With an `executor`, `resume` and `run` also execute the
+    agreements. For example::
 
         collaborations = Collaborations(bus, executor=handoffs)
         sales = collaborations.as_agent("sales")
@@ -312,25 +313,26 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """Return a `Party`, the object through which this agent acts. Raises `SenderForged` if the
-        caller is the code of another agent."""
+        """Return a `Party`, with which the agent `name` takes part in collaborations. Raises
+        `SenderForged` if the caller is the code of another agent."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
 
     async def submit(self, message: AgentMessage) -> Collaboration:
-        """Process a signed message from another program or process.
+        """Process a signed message of the collaboration protocol that another program or process
+        sent.
 
         Forged, changed, expired and repeated messages are refused and recorded. Raises
         `SignatureInvalid`, `MessageReplayed`, `MessageExpired`, `MessageMalformed`, `SenderForged`,
-        and the errors of the methods of `Party`.
+        and the errors that the `Party` methods raise.
         """
         return await self._gate.submit(message)
 
     async def receive(self, agent: str, message: AgentMessage) -> Incoming:
-        """Verify and read a message from the agent's mailbox.
+        """Verify and read a message of the collaboration protocol from the agent's mailbox.
 
-        An invalid message is refused and recorded, as with `submit`.
+        An invalid message is refused and recorded, and raises the same errors as in `submit`.
         """
         return await self._reception(agent).receive(message)
 
@@ -344,10 +346,11 @@ class Collaborations:
     ) -> Callable[[AgentMessage], Awaitable[Any]]:
         """The `Bus.serve` handler of an agent that takes part in collaborations.
 
-        Messages of the protocol are verified and then passed to `respond`. Calls for bids are
-        passed to `bid`. Without `bid`, an `Agent` with capabilities bids automatically. All other
-        messages are passed to `otherwise`. An answer is dropped if the collaboration has changed in
-        the meantime. For example::
+        The handler verifies messages of the collaboration protocol. It passes calls for bids to
+        `bid`, and the other protocol messages to `respond`. If `agent` is an `Agent` and `bid` is
+        `None`, the agent bids according to its capabilities. Messages outside of the protocol are
+        passed to `otherwise`. If the collaboration changes before `respond` or `bid` answers, the
+        answer is dropped. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":
@@ -380,8 +383,8 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """List collaborations after the id `after`, oldest first, optionally filtered by agent and
-        phase."""
+        """List collaborations, oldest first, optionally filtered by agent and phase. To read the
+        next page, pass the id of the last collaboration as `after`."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work
@@ -389,8 +392,8 @@ class Collaborations:
     async def resume(self) -> Sequence[Collaboration]:
         """Do all work that is due: expire overdue collaborations, and execute agreements.
 
-        This includes work that a dead process left unfinished, once the lease of this process has
-        expired. Agreements whose handoff was in progress are checked again. Returns the
+        If a process dies, its unfinished work is due as soon as its lease expires. If the handoff
+        of an agreement is in progress, this call checks whether the handoff has ended. Returns the
         collaborations that ended.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]

@@ -103,15 +103,15 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     router: Assigner | None = None
     """If set, the agent is a router: it routes every conversation to another agent."""
     accepts: Callable[[Any, HandoffRequest], Any] | None = None
-    """A sync or async function that Ekiden calls with the context and the request before a handoff
-    to this agent. The function returns `True` to accept the handoff, and `False` or a `Decline` to
-    refuse it. Without a function the agent accepts every handoff."""
+    """A sync or async function that gets the context and the `HandoffRequest` before a handoff to
+    this agent. The function returns `True` to accept the handoff, and `False` or a `Decline` to
+    refuse it. If `None`, the agent accepts every handoff."""
     available: Enabled = True
     """Whether the agent accepts handoffs now: a fixed value, or a function of the context and the
     agent."""
     max_sessions: Count | None = None
-    """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`
-    means no limit."""
+    """The maximum number of sessions that the agent handles at the same time. At this limit the
+    agent refuses handoffs. `None` means no limit."""
     runner: AgentRunner | None = None
     """If set, this `AgentRunner` does the work of the agent, for example on a remote system."""
     person: Name | None = None
@@ -134,7 +134,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The settings of the agent's long-term memory. If set, the model gets the tools ``remember``
     and ``recall``. `None` means no memory."""
     budget: Budget | None = None
-    """The budget of this agent in a run. The spending of other agents does not count."""
+    """The limits of this agent in each run, such as tokens and money. The spending of other agents
+    does not count."""
     plan: PlanSettings | None = None
     """If set, the agent is a supervisor: it splits its input into tasks for other agents.
     `Supervisor` sets this field."""
@@ -144,12 +145,12 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """A function that wraps each tool that Ekiden adds to the agent, such as ``ask_agent`` and
     ``remember``. Agent files use it to add guardrails and approval to these tools."""
     kind: Name | None = None
-    """The name of a kind that was registered with `register_agent_kind`, for example for agents of
-    another framework. If `None`, the agent has a built-in kind, which the fields above
-    determine."""
+    """The name of an agent kind that you registered with `register_agent_kind`, for example for
+    agents of another framework. If `None`, the agent has a built-in kind, which depends on fields
+    such as `run`, `runner` and `person`."""
     implementation: Any = None
-    """The object that does the work of the agent, such as a graph of another framework. The
-    registered `kind` runs this object."""
+    """For a registered `kind`: the object that does the work of the agent, such as a graph of
+    another framework."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -192,7 +193,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def traits(self) -> KindTraits:
-        """The `KindTraits` of the agent's kind."""
+        """The properties of the agent's kind, for example whether a model or a person answers."""
         # Written out for speed: every step of a run asks, and nearly all agents are models.
         if (
             self.router is None
@@ -253,15 +254,16 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         """Return a tool with which another agent can call this agent. This agent answers the call,
         and the calling agent continues.
 
-        This agent works in its own session, and does not see the caller's conversation. Its input
-        is a text that the caller's model writes. If `parameters` is a pydantic model, the input has
-        the fields of that model instead. If this agent asks people, the caller is suspended until
-        they answer. This agent spends from the remaining budget of the caller, at most `budget`::
+        This agent works in its own session, and does not see the conversation of the calling agent.
+        The model of the calling agent writes the input, which is a text. If `parameters` is a
+        pydantic model, the input has the fields of that model instead. If this agent asks people,
+        the calling agent is suspended until they answer. The spending of this agent counts as
+        spending of the calling agent, and `budget` limits it::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
         With `confirmation`, or with ``needs_approval=True``, every call needs human approval. If
-        `needs_approval` is a function, it decides which calls need approval, as in `function_tool`.
+        `needs_approval` is a function, this function decides which calls need approval.
         """
         if not callable(needs_approval):
             asked = Confirmation() if needs_approval is True else needs_approval or None
@@ -290,8 +292,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         )
 
     def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
-        """Return a copy with some fields changed. The copy and the original share all lists that
-        you do not pass."""
+        """Return a copy of the agent with the fields in `changes` replaced. The copy and the
+        original share the list objects of all other fields, such as `tools`."""
         return replace(self, **changes)
 
 

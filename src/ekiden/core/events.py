@@ -44,8 +44,8 @@ Traces do not show the content of these events."""
 class Event:
     """An event of a session. It is stored in the same transaction as the change that it records.
 
-    Treat it as read-only. `items` are the conversation items that this event added. Each item
-    belongs to exactly one event: the items of all events, in order, are the conversation::
+    Treat it as read-only. `items` are the conversation items that this event adds. The conversation
+    consists of the items of all events, in order, without the items that a later event removes::
 
         for event in await session.events():
             print(event.seq, event.type, event.agent)
@@ -94,7 +94,7 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """The id of the event: unique, and ordered within the session."""
+        """The unique id of the event: the session id, ``/`` and `seq`."""
         return f"{self.session_id}/{self.seq}"
 
     @property
@@ -104,7 +104,7 @@ class Event:
 
     @property
     def is_private(self) -> bool:
-        """Whether traces must not show the content of the event."""
+        """Whether traces must hide the content of the event."""
         return self.details is not None and PRIVATE in self.details
 
     def to_json(self) -> dict[str, Any]:

@@ -64,12 +64,12 @@ class GuardrailFunctionOutput:
     """The result of a guardrail."""
 
     output_info: Any = None
-    """Additional facts about the decision. They are recorded as JSON."""
+    """Your own data about the decision, which is recorded as JSON."""
     tripwire_triggered: bool = False
     """Whether the guardrail blocks the input, the output or the handoff."""
     violations: tuple[Violation, ...] = ()
-    """The violations that the guardrail found. If `on_failure` is ``repair``, the model reads them
-    and answers again."""
+    """The violations that the guardrail found. If the guardrail has ``on_failure="repair"``, the
+    model reads them and answers again."""
 
 
 InputGuardrailFunction: TypeAlias = Callable[

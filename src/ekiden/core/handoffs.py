@@ -85,7 +85,8 @@ class HandoffTrigger:
 
     type: TriggerType
     expression: Name | None = None
-    """For the type `condition`: the handoff starts when this expression is true."""
+    """For the type `condition`: an expression over the session's variables and facts of the run,
+    such as ``error_count``. The handoff starts when the expression is true."""
     event: Name | None = None
     """For the type `event`: the name of an event that code publishes with ``ctx.publish``."""
     seconds: Seconds | None = None
@@ -129,18 +130,20 @@ _TRIGGER_FIELDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTerms:
-    """The policy of one handoff. `handoff()` creates it; the tool for the model is in `Handoff`."""
+    """The policy of one handoff. The function `ekiden.handoff` creates this object from its
+    arguments."""
 
     policy: PolicyName = "graceful"
     condition: Name | None = None
-    """With the policy `conditional`, the handoff is refused unless this condition is true. With
-    ``when="conditional"``, the model sees the handoff only while this condition is true."""
+    """An expression such as ``error_count > 3``. With ``policy="conditional"``, Ekiden refuses the
+    handoff if the expression is false. With ``when="conditional"``, the model sees the handoff only
+    while the expression is true."""
     when: HandoffWhen = "manual"
     trigger: HandoffTrigger | None = None
     allow_return: bool | Literal["always"] = False
-    """If `True`, the handoff may return the task to an agent that had the task before, provided
-    that something has changed since then. If ``"always"``, the handoff may return the task even
-    without a change, and only the depth limit ends a loop."""
+    """If `True`, the handoff may return the task to an agent that had the task before. This
+    requires new information, such as a message or a tool result. If ``"always"``, no new
+    information is required, and only `Limits.depth` ends a loop."""
     capabilities: tuple[Name, ...] = ()
     """Capabilities that the target must have."""
     confirm: Confirmation | None = None
@@ -150,7 +153,7 @@ class HandoffTerms:
     must finish its work within this time, and then the target must confirm the handoff within this
     time."""
     restrict_tools: bool = False
-    """If true, the target may use only tools that the source may also use."""
+    """If true, the target may use only those of its tools that the source agent also has."""
     budget: Budget | None = None
     """The budget of the target for its work after the handoff. `None` means no separate budget."""
     completes: Completion = "answer"
@@ -166,8 +169,8 @@ class HandoffTerms:
 
     @property
     def is_decided_by_model(self) -> bool:
-        """Whether only the model decides when to make the handoff, because there is no trigger and
-        no condition."""
+        """Whether only the model decides when to make the handoff. This is true if the `trigger` or
+        the `condition` that `when` requires is missing."""
         if self.when == "auto":
             return self.trigger is None
         return self.when == "conditional" and not self.condition
@@ -195,12 +198,12 @@ class HandoffInputData:
     """
 
     input_history: str | tuple[Item, ...]
-    """The conversation before this run, and the user's message."""
+    """The conversation before this run, followed by the user message that started the run."""
     pre_handoff_items: tuple[RunItem, ...]
-    """The run's items before the turn that requested the handoff."""
+    """The items that this run added before the turn that requested the handoff."""
     new_items: tuple[RunItem, ...]
-    """The items of the turn that requested the handoff, including the handoff's own call and
-    output."""
+    """The items of the turn that requested the handoff, including the call and the output of the
+    handoff's tool."""
     run_context: RunContextWrapper[Any] | None = None
     input_items: tuple[RunItem, ...] | None = None
     """If set, the target sees these items instead of `new_items`. The output of the run always
@@ -230,9 +233,11 @@ class Handoff(Generic[TContext, TAgent]):
     tool_description: str
     input_json_schema: dict[str, Any]
     on_invoke_handoff: Callable[[RunContextWrapper[Any], str], Awaitable[TAgent]]
-    """A function that gets the context and the JSON text of the arguments, and returns the target.
+    """An async function that gets the context and the arguments of the model as JSON text, and
+    returns the target agent.
 
-    The function raises `ModelBehaviorError` when the arguments are invalid."""
+    The function raises `ModelBehaviorError` when the arguments are invalid.
+    """
     agent_name: str
     input_filter: HandoffInputFilter | None = None
     """A function that changes the conversation that the target sees. This function replaces the
@@ -244,16 +249,18 @@ class Handoff(Generic[TContext, TAgent]):
     agent: TAgent | None = None
     """The target agent, if it is known before the handoff."""
     include_context: bool = True
-    """If true, the target sees the conversation. If false, the target sees only the message of the
-    handoff."""
+    """If true, the target sees the conversation. If false, the target sees only the user's last
+    message and the handoff. An input filter overrides this field."""
     has_callback: bool = True
-    """Whether `on_invoke_handoff` calls a callback. If false, Ekiden does not call the function and
-    uses `agent` as the target."""
+    """Whether `on_invoke_handoff` runs code of yours, such as the `on_handoff` function of
+    `ekiden.handoff`. If false, Ekiden does not call `on_invoke_handoff` and uses `agent` as the
+    target."""
     terms: HandoffTerms = DEFAULT_TERMS
-    """The policy of the handoff: when and how it is made, and the limits of the target."""
+    """The policy of the handoff: when it is made, what it requires, and the limits of the
+    target."""
     needs_approval: ApprovalFunction | None = None
-    """A function that decides whether a handoff needs the approval that `terms.confirm` requires.
-    If `None`, every such handoff needs approval."""
+    """If `terms.confirm` is set: a function that decides which handoffs need human approval. If
+    `None`, all of them need approval."""
     spec: ToolSpec = field(init=False, repr=False)
     """The tool definition that the model sees."""
 
@@ -270,14 +277,13 @@ class Handoff(Generic[TContext, TAgent]):
         )
 
     def get_transfer_message(self, agent: Any) -> str:
-        """The output of the transfer tool. The model of the target reads this text after the
-        transfer."""
+        """Return the output of the handoff's tool call. The model of the target reads this text."""
         return dumps({"assistant": agent.name})
 
     @staticmethod
     def default_tool_name(agent: Any) -> str:
-        """``transfer_to_<name>`` for an agent. Logs a warning if the name has invalid
-        characters."""
+        """Return ``transfer_to_<name>``, with the name of `agent`. Logs a warning if this name has
+        characters that tool names must not have."""
         tool_name = transfer_tool_name(agent.name)
         is_person = getattr(agent, "person", None) is not None
         if not is_person and _ODD_ASCII.search(agent.name):
@@ -291,7 +297,8 @@ class Handoff(Generic[TContext, TAgent]):
 
     @staticmethod
     def default_tool_description(agent: Any) -> str:
-        """The name of the target, followed by its description if it has one."""
+        """Return a sentence that names the target, followed by the description of the target if it
+        has one."""
         base = f"Hand the conversation over to the agent {agent.name}, who then handles it."
         described = agent.handoff_description or agent.description
         return f"{base} {described}" if described else base
@@ -429,9 +436,10 @@ class HandoffRequest:
     policy: PolicyName = "graceful"
     reason: str = ""
     capabilities: Sequence[str] = ()
-    """Capabilities that the target must have, in addition to the capabilities in `HandoffTerms`."""
+    """Capabilities that the target must have, in addition to `HandoffTerms.capabilities`."""
     condition: str = ""
-    """If set, the handoff is refused when this condition is false. This applies to every policy."""
+    """If set, an expression such as ``error_count > 3``. Ekiden refuses the handoff if the
+    expression is false, whatever the `policy` is."""
     created_at: float = 0.0
     """When the request was created, in seconds since 1970."""
     by: Actor = A_PROGRAM

@@ -116,10 +116,12 @@ class Approval(Confirmation):
     """The person who answered; empty before the answer."""
     reason: str = ""
     arguments: str | None = None
-    """If set, the tool runs with these arguments, which the person changed. They are JSON text."""
+    """The arguments of the call after the person changed them, as JSON text. If `None`, the tool
+    runs with the arguments of the model."""
     always: bool = False
-    """If true, later calls of this tool by this agent in this session need no approval. If the tool
-    has a `confirmation_scope`, this applies only to calls with the same scope."""
+    """If true, the approval also covers later calls of this tool by this agent in this session. If
+    the tool has a `confirmation_scope`, the approval covers only later calls for which that
+    function returns the same text."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)

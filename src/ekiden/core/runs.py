@@ -222,7 +222,7 @@ class RunHooks(_CallHooks[TContext]):
     """
 
     async def on_agent_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """Called when an agent starts, or when it gets the conversation back."""
+        """Called when an agent starts to work: at the start of a run, and after each handoff."""
 
     async def on_agent_end(
         self, context: RunContextWrapper[TContext], agent: Any, output: Any
@@ -248,7 +248,8 @@ class AgentHooks(_CallHooks[TContext]):
     """
 
     async def on_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """Called when this agent starts, or when it gets the conversation back."""
+        """Called when this agent starts to work: at the start of a run, and after each handoff to
+        this agent."""
 
     async def on_end(self, context: RunContextWrapper[TContext], agent: Any, output: Any) -> None:
         """Called when this agent has given the final answer of the run."""

@@ -39,10 +39,10 @@ class EventHub:
     """Streams the events of a store to all subscribers.
 
     One task reads new events for all subscribers. A slow subscriber reads pages from the store
-    until it has caught up. Every subscriber gets every event that matches its filter exactly once,
-    and all get the events in the same order. After a restart, a subscriber can continue after the
-    id of its last event. If the store is unreachable, the hub calls `on_outage` and tries again. A
-    hub belongs to one event loop::
+    until it has caught up. Every subscriber gets each event that matches its filter exactly once.
+    The order of the events is the same for all subscribers. After a restart, a subscriber can
+    continue after the id of its last event. If the store is unreachable, the hub calls `on_outage`
+    and tries again. A hub belongs to one event loop::
 
         async with EventHub(store) as hub:
             async for found in hub.subscribe(after=last_id):
@@ -65,10 +65,11 @@ class EventHub:
     ) -> EventStream:
         """Return a stream of the events that match `where`, after the event with the id `after`.
 
-        ``after=""`` starts with the first event. Without `after`, the stream has only events that
-        are stored after its start. The stream starts at the first `anext`, or with ``async with``.
-        With ``follow=False`` the stream ends after the last event that was stored when it started.
-        If the id is invalid, `UserError` is raised when the stream starts.
+        With ``after=""`` the stream begins with the first stored event. Without `after`, the stream
+        has only events that are stored after the stream starts. The stream starts at the first
+        `anext`, or with ``async with``. With ``follow=False`` the stream has only events that are
+        stored before it starts, and then ends. If `after` is not a valid id, `UserError` is raised
+        when the stream starts.
         """
         if self._closed:
             raise UserError("the event hub is closed: make another one")
@@ -83,7 +84,8 @@ class EventHub:
     async def close(self) -> None:
         """End all streams and stop reading. A second call does nothing.
 
-        A closed stream keeps its `position`. To continue later, pass this position as `after`.
+        A closed stream keeps its `position`. To continue later, pass this position to `subscribe`
+        as `after`.
         """
         self._closed = True
         for stream in tuple(self._streams):

@@ -55,8 +55,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
     The type parameters are for type checkers. The first is the type of the context, and the second
-    is the type that `CodeContext.call` returns. The second type is known for texts, numbers, lists
-    of texts and dicts. All other results are returned as JSON.
+    is the type that `CodeContext.call` returns. If the function of the tool returns a text, a
+    number, a list of texts or a dict, the second type is its return type. Otherwise it is `Any`,
+    because `CodeContext.call` returns the result as JSON.
     """
 
     name: str
@@ -74,12 +75,14 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     confirmation: Confirmation | None = None
     """If set, every call needs human approval. See `RunConfig.approver`."""
     needs_approval: bool | ApprovalFunction = False
-    """If `True`, every call needs human approval, as with `confirmation`. If it is a function, it
-    is called before each tool call, and returns whether this call needs approval. If this function
-    fails, a warning is recorded, and the tool is not called."""
+    """If `True`, every call needs human approval, as with `confirmation`. A function is called
+    before each tool call, and returns whether the call needs approval. If this function raises an
+    exception, a warning is recorded, and the tool does not run."""
     confirmation_scope: ScopeFunction | None = None
-    """A function that returns the scope of a call. An "always" approval covers calls with the same
-    scope. Without this function, an "always" approval covers all calls of the tool."""
+    """When a person approves a call and chooses "always", later calls need no approval. This
+    function limits these calls: it returns a text for a call, such as the contacted host. The
+    approval then covers only calls with the same text. If `None`, the approval covers all calls of
+    the tool."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
     """Guardrails that run one after the other before every call. The tool runs only if all of them
     allow the call."""
@@ -87,8 +90,8 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """Guardrails that check the output one after the other. The model sees the output only if all
     of them allow it."""
     agent: Any = None
-    """The `Agent` that the tool calls. This agent becomes a member of the team. `None` if the tool
-    does not call an agent."""
+    """For a tool from `Agent.as_tool`: the agent that the tool calls. This agent becomes a member
+    of the team."""
     spec: ToolSpec = field(init=False, repr=False)
     """The tool definition that the model sees."""
 

@@ -57,11 +57,12 @@ class HandOff:
 
 
 class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
-    """The context that a code agent's function gets.
+    """The argument of a code agent's function (`Agent.run`).
 
-    The function is run again after a crash. Results of `call` are stored, and stored calls are not
-    repeated. For this reason, the function must make its calls in a deterministic order. All other
-    code in the function must be idempotent::
+    After a crash, the function runs again from its start. Results of `call` are stored. When the
+    function runs again, `call` returns the stored results in the same order. For this reason, the
+    function must make its calls in a deterministic order. All other code in the function must be
+    idempotent::
 
         async def orders(ctx: CodeContext) -> str:
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
@@ -96,12 +97,13 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     @property
     def session_key(self) -> str:
         """A unique key of the session, for use in other systems. A session with the same id in
-        another store, or after a deletion, has a different key."""
+        another store has a different key. If you delete a session, a new session with the same id
+        also has a different key."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
-        """Return the value that `keep` stored under this name in the session; `None` if there is no
-        value."""
+        """Return the value that `keep` stored under this name in the session. Returns `None` if
+        `keep` stored no value under this name."""
         run, prefix = self._run, f"{KEPT}{name}/"
         stored = await run.store.steps(run.session_id, prefix=prefix)
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
@@ -110,8 +112,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         """Store a JSON value under this name at the end of the turn. Only `recall` can read the
         value. The value is not a variable of the session.
 
-        A rollback, a rewind and a fork restore the value, as they restore variables. An export of
-        the session does not include the value.
+        When a handoff is rolled back, or the session is rewound or forked, the value is restored
+        together with the variables. An export of the session does not include the value.
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
@@ -133,16 +135,17 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def received(self) -> dict[str, Any]:
-        """The data of the handoff to this agent: source, reason, summary and context. Empty without
-        a handoff."""
+        """The data of the handoff to this agent, with the keys ``from``, ``reason``, ``summary``
+        and ``context``. Empty if no handoff led to this agent."""
         return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """The reasons of this agent's failed handoffs in this run, by target.
+        """The handoffs of this agent that failed in this run: the name of the target, and the
+        reason of the failure.
 
-        A failed handoff that a person or a program requested after the last message is included,
-        even if it failed before this run.
+        The result includes failed handoffs that a person or a program requested between the
+        previous message and this run.
         """
         failed: dict[str, str] = {}
         for event in self._run.events:
@@ -189,8 +192,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         context: Any = None,
         **arguments: Any,
     ) -> HandOff:
-        """Create a value that hands the conversation to another agent. The code must return this
-        value."""
+        """Return a value that stands for a handoff to the agent `to`. To make the handoff, your
+        function must return this value."""
         name = to if isinstance(to, str) else to.name
         edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
@@ -212,8 +215,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """Suspend the code. The runtime calls this method. Calls and questions that other asyncio
-        tasks of the code have started finish first. No new calls and questions start."""
+        """Suspend the code; only the runtime calls this method. Tool calls and questions that the
+        code has already started, in any asyncio task, finish first. The code can start no new
+        ones."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)
@@ -226,10 +230,10 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """Ask a person about each call that the code made before it was interrupted, but did not
-        make when it ran again.
+        """Ask a person about each tool call that the code made before an interruption, but did not
+        repeat when it ran again.
 
-        The runtime calls this method at the end of the code.
+        The runtime calls this method when the code has returned.
         """
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
