@@ -149,11 +149,11 @@ async def check_family_end(
     for name in ("effects", "attempts", "shown", "variables", "logs"):
         before, now = getattr(unharmed, name), getattr(found, name)
         assert now == before, f"{name} is\n{now}\nwhich was, unharmed,\n{before}"
-    await check_nobody_waits(store, family)
+    await check_no_session_waits(store, family)
     return family
 
 
-async def check_nobody_waits(store: Store, family: Family) -> None:
+async def check_no_session_waits(store: Store, family: Family) -> None:
     """Each session is at its end, each question was answered once, and nothing is left of it."""
     for name, record in family.members.items():
         row = record.row

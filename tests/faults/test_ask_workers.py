@@ -13,7 +13,7 @@ from tests.faults.ask_scenarios import ASKS
 from tests.faults.child import Job
 from tests.faults.choosing import marked
 from tests.faults.databases import Database
-from tests.faults.family import check_nobody_waits, read_family
+from tests.faults.family import check_no_session_waits, read_family
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery, start
 from tests.faults.scenario import DATABASES
@@ -59,5 +59,5 @@ async def test_all_sessions_end_despite_a_killed_worker(
         for each in names:
             family = await read_family(store, each)
             assert family is not None
-            await check_nobody_waits(store, family)
+            await check_no_session_waits(store, family)
     assert ledger.effects() == sorted(ASKS[name].effects * SESSIONS)

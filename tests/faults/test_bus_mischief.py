@@ -47,7 +47,7 @@ async def test_a_faulty_queue_yields_one_answer_and_one_effect(
             async with Bus(cast("Store", store), settings=settings(jobs[0])) as bus:
                 sending = asyncio.gather(*(bus.send(news(each)) for each in notes))
                 asking = asyncio.gather(*(ask(bus, each) for each in queries))
-                await until(lambda: len(_who_got_any(ledger)) == len(servers), "both have some")
+                await until(lambda: len(_receivers(ledger)) == len(servers), "both have some")
                 (ledger.folder / "answer").touch()
                 answers = await asking
                 await sending
@@ -74,5 +74,5 @@ async def test_a_faulty_queue_yields_one_answer_and_one_effect(
     assert store.done["doubled"] > 1
 
 
-def _who_got_any(ledger: Ledger) -> set[int]:
+def _receivers(ledger: Ledger) -> set[int]:
     return {line["pid"] for line in ledger.lines("got")}

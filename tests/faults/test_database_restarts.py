@@ -126,8 +126,8 @@ async def client_of(url: str) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def told_to_come_again(client: httpx2.AsyncClient, call: Any) -> httpx2.Response:
-    """The answer, which must say when to come again."""
+async def refused_with_retry_after(client: httpx2.AsyncClient, call: Any) -> httpx2.Response:
+    """The answer, which must be refused with a time to retry."""
     answer: httpx2.Response = await call(client)
     assert answer.status_code == 503, answer.text
     assert int(answer.headers["retry-after"]) >= 1
@@ -161,7 +161,7 @@ async def test_the_http_server_returns_503_with_retry_after_and_recovers(
                 lambda client: client.get("/api/v1/sessions"),
                 lambda client: client.get("/readyz"),
             ):
-                answer = await told_to_come_again(client, call)
+                answer = await refused_with_retry_after(client, call)
                 assert str(tmp_path) not in answer.text
                 assert "postgres" not in answer.text
             assert (await client.get("/healthz")).status_code == 200
@@ -201,15 +201,15 @@ async def test_a_worker_started_without_its_database_reports_it_and_waits(
         )
     try:
         waiting = "waiting for the database"
-        await until(lambda: waiting in told_by(tmp_path) or process.poll() is not None, "it waits")
+        await until(lambda: waiting in log_of(tmp_path) or process.poll() is not None, "it waits")
         server.start()
-        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, told_by(tmp_path)
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, log_of(tmp_path)
     finally:
         process.kill()
         process.wait(DEADLINE_S)
         server.start()
-    assert waiting in told_by(tmp_path)
-    assert "sessions finished: 1" in told_by(tmp_path)
+    assert waiting in log_of(tmp_path)
+    assert "sessions finished: 1" in log_of(tmp_path)
 
 
 async def test_a_server_started_without_its_database_reports_it_and_waits(
@@ -227,22 +227,20 @@ async def test_a_server_started_without_its_database_reports_it_and_waits(
         )
     try:
         waiting = "waiting for the database"
-        await until(lambda: waiting in told_by(tmp_path) or process.poll() is not None, "it waits")
+        await until(lambda: waiting in log_of(tmp_path) or process.poll() is not None, "it waits")
         server.start()
-        await until(
-            lambda: '{"url"' in told_by(tmp_path) or process.poll() is not None, "it serves"
-        )
+        await until(lambda: '{"url"' in log_of(tmp_path) or process.poll() is not None, "it serves")
         process.terminate()
-        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, told_by(tmp_path)
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, log_of(tmp_path)
     finally:
         process.kill()
         process.wait(DEADLINE_S)
         server.start()
-    assert waiting in told_by(tmp_path)
-    assert '{"url"' in told_by(tmp_path)
+    assert waiting in log_of(tmp_path)
+    assert '{"url"' in log_of(tmp_path)
 
 
-def told_by(folder: Path) -> str:
+def log_of(folder: Path) -> str:
     """What a process wrote so far."""
     return (folder / "log.txt").read_text(encoding="utf-8")
 

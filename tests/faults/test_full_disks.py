@@ -67,7 +67,7 @@ async def fill_and_empty(people: Crowd, disk: SmallDisk, database: Database) -> 
         return await people.end(database)
 
 
-def check_told(ledger: Ledger) -> None:
+def check_reported(ledger: Ledger) -> None:
     """The error has a code, and says what is wrong and what to do."""
     refused = ledger.lines("refused")
     assert {line["code"] for line in refused} == {"store.unavailable"}
@@ -81,7 +81,7 @@ async def test_workers_on_one_file_continue_when_the_disk_has_room_again(
     with crowd(database.url, ledger) as people:
         names = await fill_and_empty(people, disk, database)
     await check_crowd(database, ledger, names)
-    check_told(ledger)
+    check_reported(ledger)
 
 
 async def test_workers_on_postgres_continue_when_the_disk_has_room_again(
@@ -90,7 +90,7 @@ async def test_workers_on_postgres_continue_when_the_disk_has_room_again(
     with crowd(full_postgres.url, ledger) as people:
         names = await fill_and_empty(people, disk, full_postgres)
     await check_crowd(full_postgres, ledger, names)
-    check_told(ledger)
+    check_reported(ledger)
 
 
 async def test_a_write_without_disk_space_is_refused_as_a_whole(disk: SmallDisk) -> None:

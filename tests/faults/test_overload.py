@@ -68,7 +68,7 @@ async def say(client: httpx2.AsyncClient, number: int) -> httpx2.Response:
     return await client.post("/api/v1/runs", json=body)
 
 
-def check_told(answers: list[httpx2.Response], status: int) -> None:
+def check_refusals(answers: list[httpx2.Response], status: int) -> None:
     """Every caller refused with `status` was told when to retry, and why."""
     refused = [answer for answer in answers if answer.status_code == status]
     assert refused
@@ -88,7 +88,7 @@ async def test_a_flood_of_requests_gets_retry_after_within_bounded_memory(
     growth = process.memory_info().rss - before
     counts = Counter(answer.status_code for answer in answers)
     assert set(counts) == {200, 503}
-    check_told(answers, 503)
+    check_refusals(answers, 503)
     assert {answer.json()["code"] for answer in answers if answer.status_code == 503} == {
         "server.busy"
     }

@@ -135,7 +135,7 @@ async def hint_of(url: str) -> AsyncIterator[None]:
     await connection.close()
 
 
-async def told_of(ears: list[Ear]) -> list[Ear]:
+async def notified(ears: list[Ear]) -> list[Ear]:
     """Those who were told of a session, of whom the first took it, once everybody else could have
     been told."""
     waiting = [asyncio.create_task(ear.told.wait()) for ear in ears]
@@ -162,11 +162,11 @@ async def test_a_ready_session_wakes_one_worker_of_its_agent(
         async with hint_of(postgres_url):
             await postgres_store.create(NewSession(id="idle", agent="a"))
         await postgres_store.create(NewSession(id="s", agent="b", status="ready"))
-        [one] = await told_of(ears)
+        [one] = await notified(ears)
         assert one in ears[:3]
         one.told.clear()
         await postgres_store.create(NewSession(id="t", agent="c", status="ready"))
-        assert await told_of(ears) == ears[3:]
+        assert await notified(ears) == ears[3:]
 
 
 async def test_a_woken_worker_without_capacity_wakes_another(

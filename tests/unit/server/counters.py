@@ -29,7 +29,7 @@ async def counter(
 
 
 @asynccontextmanager
-async def nobody_works(root: Path, *, team: str = TEAM) -> AsyncIterator[Served]:
+async def without_workers(root: Path, *, team: str = TEAM) -> AsyncIterator[Served]:
     """The same in memory, without workers."""
     (root / ".ekiden").mkdir(exist_ok=True)
     (root / ".ekiden" / "settings.json").write_text(json.dumps({"team": team}), encoding="utf-8")
@@ -62,4 +62,4 @@ def posted(body: str) -> dict[str, Any]:
     return {"content": content, "headers": {"content-type": "application/json"}}
 
 
-__all__ = ["API", "counter", "done", "nobody_works", "posted", "task"]
+__all__ = ["API", "counter", "done", "posted", "task", "without_workers"]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.server.counters import counter, done, nobody_works
+from tests.unit.server.counters import counter, done, without_workers
 from tests.unit.server.desks import As, Served, problem
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Served]:
     """A server of a team that hands over."""
-    async with nobody_works(tmp_path) as found:
+    async with without_workers(tmp_path) as found:
         yield found
 
 

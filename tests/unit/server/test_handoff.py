@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.unit.server.counters import counter, done, nobody_works, posted, task
+from tests.unit.server.counters import counter, done, posted, task, without_workers
 from tests.unit.server.desks import As, Served, problem
 
 
@@ -24,7 +24,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 @pytest.fixture
 async def idle(tmp_path: Path) -> AsyncIterator[Served]:
     """One without workers."""
-    async with nobody_works(tmp_path) as found:
+    async with without_workers(tmp_path) as found:
         yield found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import MessageSettle, QueuePut
-from tests.unit.server.counters import counter, done, nobody_works, posted
+from tests.unit.server.counters import counter, done, posted, without_workers
 from tests.unit.server.desks import As, Served, problem
 
 
@@ -25,7 +25,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 @pytest.fixture
 async def idle(tmp_path: Path) -> AsyncIterator[Served]:
     """One without workers."""
-    async with nobody_works(tmp_path) as found:
+    async with without_workers(tmp_path) as found:
         yield found
 
 
@@ -148,7 +148,7 @@ async def test_a_full_mailbox_refuses_messages(
 ) -> None:
     monkeypatch.setenv("EKIDEN_BUS_MAILBOX_BOUND", "1")
     body = {"to": "billing", "type": "notify"}
-    async with nobody_works(tmp_path) as idle:
+    async with without_workers(tmp_path) as idle:
         done(await idle("POST", "/messages", body), 202)
         problem(await idle("POST", "/messages", body), 503, "bus.mailbox_full")
         assert len((await idle.get("/sessions"))["items"]) == 1

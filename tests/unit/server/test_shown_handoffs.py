@@ -15,7 +15,7 @@ from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say, transfer
-from tests.unit.server.counters import counter, done, nobody_works, task
+from tests.unit.server.counters import counter, done, task, without_workers
 from tests.unit.server.desks import Served, problem, serving
 
 NOTHING = {"kept": 0, "summarised": 0, "dropped": 0, "entries": [], "more": 0}
@@ -74,7 +74,7 @@ async def test_refused_and_rolled_back_handoffs_are_listed_in_order(desk: Served
 
 
 async def test_requested_handoffs_are_listed_last(tmp_path: Path) -> None:
-    async with nobody_works(tmp_path) as desk:
+    async with without_workers(tmp_path) as desk:
         await desk("POST", "/handoff/initiate", task(wait_s=0))
         store = await desk.store()
         claim, _ = await store.claim("ticket-7", owner="somebody", lease_s=60)

@@ -28,7 +28,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield found
 
 
-def told_in(text: str) -> set[str]:
+def words_in(text: str) -> set[str]:
     """Which of the words are to be read there."""
     return {word for word in WORDS if word in text}
 
@@ -39,12 +39,12 @@ async def test_a_trace_shows_spans_without_message_text(desk: Served) -> None:
     kinds = [each["kind"] for each in trace["spans"]]
     assert kinds[:2] == ["session", "run"]
     assert {"agent", "handoff"} < set(kinds)
-    assert told_in(answer.text) == set()
+    assert words_in(answer.text) == set()
 
 
 async def test_message_text_is_shown_on_request(desk: Served) -> None:
     told = await desk("GET", "/traces/s?content=true")
-    assert told_in(told.text) == set(WORDS)
+    assert words_in(told.text) == set(WORDS)
 
 
 async def test_spans_equal_the_output_of_the_command(desk: Served) -> None:
@@ -69,9 +69,9 @@ async def test_events_can_be_read_with_their_span_ids(desk: Served) -> None:
     events = [json.loads(line) for line in answer.text.splitlines()]
     stored = await (await desk.store()).events("s")
     assert [each["event_id"] for each in events] == [each.event_id for each in stored]
-    assert told_in(answer.text) == set()
+    assert words_in(answer.text) == set()
     told = await desk("GET", "/traces/s?format=events&content=true")
-    assert told_in(told.text) == set(WORDS)
+    assert words_in(told.text) == set(WORDS)
 
 
 async def test_every_format_has_the_same_spans(desk: Served) -> None:

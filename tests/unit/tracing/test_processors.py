@@ -62,7 +62,7 @@ class Notes(TracingProcessor):
 
 
 @pytest.fixture(autouse=True)
-def _nobody_stays() -> Iterator[None]:
+def _reset_tracing() -> Iterator[None]:
     yield
     set_tracing_disabled(False)
     set_trace_processors(())

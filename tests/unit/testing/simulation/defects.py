@@ -131,7 +131,7 @@ def _yes_counts_for_anything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Decision, "call", call)
 
 
-def _nobody_is_asked(patch: pytest.MonkeyPatch) -> None:
+def _approval_is_skipped(patch: pytest.MonkeyPatch) -> None:
     async def ask(*_: Any) -> Decision:
         return Decision(approved=True, by="nobody")
 
@@ -238,7 +238,7 @@ def _keeper_dies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaseKeeper, "_look_for_requests", look)
 
 
-def _nobody_keeps_time(patch: pytest.MonkeyPatch) -> None:
+def _timers_are_not_run(patch: pytest.MonkeyPatch) -> None:
     async def nothing(store: Any) -> int:
         return 0
 
@@ -300,7 +300,7 @@ DEFECTS: dict[str, Defect] = {
         plant=_yes_counts_for_anything, rules=frozenset({"approval"}), first=1
     ),
     "a tool that runs without its yes": Defect(
-        plant=_nobody_is_asked, rules=frozenset({"approval"}), first=1
+        plant=_approval_is_skipped, rules=frozenset({"approval"}), first=1
     ),
     "an idempotency key that is new every time": Defect(
         plant=_key_is_new_every_time, rules=frozenset({"effect"}), first=34
@@ -332,7 +332,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "something that dies beside": Defect(plant=_keeper_dies, rules=frozenset({"crash"}), first=1),
     "a time that is over and nobody sees to it": Defect(
-        plant=_nobody_keeps_time, rules=frozenset({"liveness", "answer"}), first=1
+        plant=_timers_are_not_run, rules=frozenset({"liveness", "answer"}), first=1
     ),
     "variables that are dropped": Defect(
         plant=_variables_are_dropped, rules=frozenset({"variables"}), first=1
