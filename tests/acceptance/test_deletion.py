@@ -93,7 +93,7 @@ def steps() -> Iterator[Any]:
 
 
 def told(server: OpenAIServer) -> str:
-    """What the model was told of its call."""
+    """The result of its call that the model got."""
     (output,) = [
         item["output"]
         for item in server.requests[-1].body["input"]

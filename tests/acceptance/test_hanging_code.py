@@ -1,4 +1,4 @@
-"""Code that does not end when it is told to holds up neither a process nor a request."""
+"""Code that ignores cancellation holds up neither a process nor a request."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ team = Agent("clerk", run=answer)
 
 @pytest.fixture
 def desk(ekiden: Ekiden) -> Ekiden:
-    """The command, with a team that keeps what it is told."""
+    """The command, with a team that stores the variables in a message."""
     (ekiden.folder / "shop.py").write_text(TEAM)
     ekiden.env["EKIDEN_TEAM"] = "shop:team"
     return ekiden

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """As it stands in `differences.toml`."""
+        """As written in `differences.toml`."""
         return f"{self.file}::{self.test}" if self.test else self.file
 
     @property

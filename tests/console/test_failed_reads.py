@@ -12,7 +12,7 @@ from tests.support.relay_team import relay_team
 
 LIST = re.compile(r"/api/v1/sessions\?")
 BY_THEMSELVES = 2
-"""Reads of a list that is opened: at once, and when what happens from then on is told."""
+"""Reads of a list: when it is opened, and when the event stream has begun."""
 
 
 @pytest.mark.slow

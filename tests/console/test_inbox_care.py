@@ -1,4 +1,4 @@
-"""The inbox: nothing is decided that was not meant, and what was done is told."""
+"""The inbox: no decision is made by mistake, and each outcome is shown."""
 
 from __future__ import annotations
 

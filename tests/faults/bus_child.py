@@ -49,7 +49,7 @@ class Job:
     """The write at which the process is killed: before it, or after it if the number is
     negative."""
     ttl: float | None = None
-    """After how many seconds what is told is worth nothing."""
+    """After how many seconds a message expires."""
 
 
 def start(job: Job, **env: str) -> subprocess.Popen[bytes]:
@@ -88,7 +88,7 @@ async def ask(bus: Bus, message_id: str) -> AgentMessage:
 
 
 def news(message_id: str, ttl: float | None = None) -> AgentMessage:
-    """What the clerk is told under this id."""
+    """The message for the clerk under this id."""
     return AgentMessage(
         id=message_id, from_agent="desk", to_agent=CLERK, payload={"order": message_id}, ttl=ttl
     )

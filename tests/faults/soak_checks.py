@@ -102,7 +102,7 @@ def wrong_models(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def wrong_people(ledger: Ledger) -> Iterator[str]:
-    """Items of the inbox that two people were told they answered."""
+    """Items of the inbox whose answer was accepted from two people."""
     for item, times in Counter(line["item"] for line in ledger.lines("answered")).items():
         if times > 1:
             yield f"inbox item {item} was answered {times} times"

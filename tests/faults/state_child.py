@@ -36,7 +36,7 @@ def answer(request: Any) -> Any:
 
 
 async def carry_on(url: str) -> None:
-    """Begin the session, or go on with it."""
+    """Begin the session, or continue it."""
     agent = Agent("a", model=ScriptedModel(respond=answer), tools=[count])
     config = RunConfig(app="shop")
     async with open_store(url) as store:

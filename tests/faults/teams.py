@@ -234,7 +234,7 @@ def code_rollback(world: World) -> Team:
 
 
 class _Framework:
-    """Books what it is told, one thing after the other, with a checkpoint after each."""
+    """Books each of the given things, with a checkpoint after each."""
 
     framework = "booker"
     durability = "call"

@@ -1,4 +1,4 @@
-"""The disk is full: everybody is told, nothing is lost, and with room again all goes on."""
+"""The disk is full: every caller gets an error, nothing is lost, and with room all continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handoff that is interrupted after a person said yes to it goes on with that yes."""
+"""A handoff that is interrupted after its approval continues with that approval."""
 
 from __future__ import annotations
 

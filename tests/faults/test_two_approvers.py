@@ -1,4 +1,4 @@
-"""Two people answer in the same moment, a thousand times: one wins, and the other is told who."""
+"""Two people answer in the same moment, a thousand times: one wins, and the other learns who."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents whose code does not end when it is told to; each says in a file that it began."""
+"""Agents whose code ignores cancellation; each says in a file that it began."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def ends_the_run() -> str:
 
 @function_tool
 def shows_environment() -> str:
-    """Tell what stands in the environment, as careless tools do."""
+    """Return the environment, as careless tools do."""
     return "PATH=/bin\nVAULT_TOKEN=" + os.environ["VAULT_TOKEN"]
 
 
@@ -116,7 +116,7 @@ def writes_log() -> str:
 
 @input_guardrail(run_in_parallel=False)
 def watchful(ctx: Any, agent: Any, input: Any) -> GuardrailFunctionOutput:
-    """Refuses, or fails, if it is told to."""
+    """Refuses, or fails, on request."""
     said = str(input)
     if "guard:crash" in said:
         raise RuntimeError(f"policy server refused {CANARIES['guardrail_error']}")
@@ -132,7 +132,7 @@ def _fails_to_hand_over(ctx: RunContextWrapper[Any]) -> None:
 
 
 class LeakyModel:
-    """Calls what it is told to call, then says that it is done."""
+    """Calls the tool named in the message, then says that it is done."""
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """One call."""

@@ -1,4 +1,4 @@
-"""Code that does not end when it is told to."""
+"""Code that ignores cancellation."""
 
 from __future__ import annotations
 

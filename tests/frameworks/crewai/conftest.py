@@ -1,4 +1,4 @@
-"""CrewAI reports its use to its maker unless it is told not to."""
+"""CrewAI reports its use to its maker unless that is switched off."""
 
 import os
 

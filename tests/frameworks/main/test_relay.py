@@ -32,7 +32,7 @@ def effects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def child(kill: str, url: str, how: str = "run") -> BaseProcess:
-    """A process that goes on with the session, and dies where it is told to."""
+    """A process that continues the session, and dies at a given point."""
 
     def life() -> None:
         os.environ["KILL"] = kill

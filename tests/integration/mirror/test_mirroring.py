@@ -37,7 +37,7 @@ QUICK = ReplicaPolicy(first_pause_s=0.01, longest_pause_s=0.05)
 
 
 class Shelf:
-    """A mirror in memory that does as it is told."""
+    """A mirror in memory that fails on request."""
 
     name = "shelf"
 

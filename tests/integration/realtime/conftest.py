@@ -89,7 +89,7 @@ def tool_names(frame: dict[str, Any]) -> list[str]:
 
 
 def outputs(server: RealtimeServer) -> list[str]:
-    """What the model was told of its calls, in order."""
+    """The results of its calls that the model got, in order."""
     items = [frame["item"] for frame in server.sent("conversation.item.create")]
     return [item["output"] for item in items if item["type"] == "function_call_output"]
 

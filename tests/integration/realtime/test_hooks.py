@@ -11,7 +11,7 @@ from tests.integration.realtime.conftest import outputs, talking
 
 
 class Diary(RunHooks[Any]):
-    """Writes down what it is told."""
+    """Records each call of a hook."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

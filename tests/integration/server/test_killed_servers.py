@@ -84,7 +84,7 @@ def test_a_message_is_stored_once_despite_a_killed_server(
 
 
 def _sent(url: str, body: dict[str, object]) -> dict[str, str]:
-    """Send it as a client does that was cut off: again, as long as it is told to come again."""
+    """Send it as a client that was cut off: again, as long as the answer is to retry later."""
     for _ in range(60):
         found = httpx2.post(f"{url}/api/v1/runs", json={**body}, headers=ONCE, timeout=60)
         if found.status_code != 409:

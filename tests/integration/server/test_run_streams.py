@@ -1,4 +1,4 @@
-"""Runs as streams, over a real socket: cut anywhere, and gone on with."""
+"""Runs as streams, over a real socket: cut anywhere, and resumed."""
 
 from __future__ import annotations
 

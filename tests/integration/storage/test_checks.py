@@ -1,4 +1,4 @@
-"""Stores that are empty, damaged, locked or only to be read, and what is told of them."""
+"""Stores that are empty, damaged, locked or read-only, and what is reported of them."""
 
 from __future__ import annotations
 

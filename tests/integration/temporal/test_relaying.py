@@ -1,4 +1,4 @@
-"""What stands in the store becomes signals, and deadlines hold."""
+"""Rows of the store become signals, and deadlines are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What editors are told is what the reader takes."""
+"""The JSON schema for editors accepts what the reader accepts."""
 
 from __future__ import annotations
 

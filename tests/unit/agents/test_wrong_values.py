@@ -1,4 +1,4 @@
-"""Keys and values that are not right: all of them are told, with place and way out."""
+"""Unknown keys and invalid values: all are reported, with place and advice."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ async def test_task_and_correlation_id_find_records_across_sessions(store: Store
     await write(store, [handoff("b", 1, "failed", task="ticket-7")])
     await write(store, [handoff("c", 1, "failed", task="ticket-8", correlation="c")])
     assert await ids(store, task="ticket-7") == ["a/1", "b/1"]
-    # A session that was told no correlation id has its own id as one.
+    # A session without a correlation id has its own id as one.
     assert await ids(store, correlation_id="c") == ["a/1", "c/1"]
     assert await ids(store, correlation_id="b") == ["b/1"]
 

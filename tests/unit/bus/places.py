@@ -45,7 +45,7 @@ class Place:
 
 
 class Desk:
-    """A handler that notes what it gets, and does what it is told to."""
+    """A handler that records its messages, and answers as configured."""
 
     def __init__(self, answer: Any = None, *, hold: bool = False) -> None:
         self.answer = answer
@@ -80,7 +80,7 @@ class Desk:
 
 
 async def echo(message: AgentMessage) -> Any:
-    """Says what it was told."""
+    """Answers with the payload of its message."""
     return message.payload
 
 

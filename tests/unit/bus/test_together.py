@@ -128,7 +128,7 @@ async def test_ask_all_stores_all_questions_or_none(place: Place) -> None:
 
 
 class Ring:
-    """Agents each of which asks the next when it is told to begin."""
+    """Agents each of which asks the next after a signal."""
 
     def __init__(self, *names: str) -> None:
         self.next = dict(zip(names, [*names[1:], names[0]], strict=True))

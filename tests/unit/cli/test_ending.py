@@ -1,4 +1,4 @@
-"""A process that was told to end ends, whatever code of the team does."""
+"""A process ends on a signal, whatever code of the team does."""
 
 from __future__ import annotations
 

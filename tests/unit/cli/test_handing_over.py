@@ -1,4 +1,4 @@
-"""What people are told of handoffs that they asked for."""
+"""What is printed about handoffs that a person requested."""
 
 from __future__ import annotations
 

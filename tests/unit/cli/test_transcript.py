@@ -16,7 +16,7 @@ from ekiden.core.events import Event, EventType
 
 
 class Story:
-    """Events, numbered as they are told."""
+    """Events, numbered in order."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

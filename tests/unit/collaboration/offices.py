@@ -31,7 +31,7 @@ SETTINGS = CollaborationSettings(negotiation_s=60, bids_s=10, lifetime_s=3600, l
 
 
 class Recorder:
-    """An executor that notes what it was given, and gives what it is told to."""
+    """An executor that records its collaborations, and returns or raises a given result."""
 
     def __init__(self, result: Any = None) -> None:
         self.result = {"done": True} if result is None else result

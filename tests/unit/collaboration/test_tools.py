@@ -28,7 +28,7 @@ class Desk:
         self.calls = 0
 
     async def call(self, tool: str, *, key: str = "", **arguments: Any) -> Any:
-        """What the model is told: an object, or the words of an error."""
+        """The result that the model gets: an object, or the words of an error."""
         text = await self.raw(tool, key=key, **arguments)
         return text if text.startswith("Error") else json.loads(text)
 

@@ -92,7 +92,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def counting(turn: ForeignTurn) -> Parts:
-    """Remembers how many turns it took, and what it was told in each."""
+    """Remembers its turns, and the messages in each."""
     heard = [*(turn.checkpoint or []), [each["content"] for each in turn.messages()]]
     yield TurnAnswer(output=f"turn {len(heard)}", checkpoint=heard)
 

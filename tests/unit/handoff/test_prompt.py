@@ -1,4 +1,4 @@
-"""What a target is told of a handoff is data, whatever it says."""
+"""The texts of a handoff reach the target as data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LIKE_A_FENCE = ("> 003C", "> 003E", "> 0026")
 
 
 def data_of(block: str) -> dict[str, Any]:
-    """What stands in the fence, which must be the only one."""
+    """The text inside the fence, which must be the only one."""
     _, _, rest = block.partition(f"\n<{FENCE}>\n")
     body, _, tail = rest.partition(f"\n</{FENCE}>")
     assert tail == ""

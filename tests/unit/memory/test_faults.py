@@ -40,7 +40,7 @@ def memory_in(store: Store, user: str = "u") -> Memory:
 
 
 class Odd:
-    """An embedder that gives whatever it is told to."""
+    """An embedder that returns a given value."""
 
     name = "odd"
     dimensions = 3

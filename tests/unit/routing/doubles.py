@@ -19,7 +19,7 @@ TEAM = [DEBUGGER, WRITER, SYSTEM]
 
 
 class Guess:
-    """A semantic stage that says what it was told to."""
+    """A semantic stage that returns given scores."""
 
     def __init__(self, *scores: tuple[str, int], sure: bool = False) -> None:
         self.scores, self.sure = scores, sure

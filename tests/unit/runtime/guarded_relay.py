@@ -67,7 +67,7 @@ class Relay:
     guarded: str = "first"
     is_async: bool = False
     mends: bool = True
-    """Whether the model of the guarded agent does better when it is told what is wrong."""
+    """Whether the model of the guarded agent repairs its answer after a guardrail's message."""
     of_run: bool = False
     """Whether the guardrail is the run's instead of the agent's."""
     effects: list[str] = field(default_factory=list)

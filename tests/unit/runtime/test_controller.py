@@ -33,7 +33,7 @@ def moves_of(events: Sequence[Event]) -> list[list[str]]:
 
 
 async def refused(a: Agent[Any], model: ScriptedModel, **options: Any) -> tuple[str, str]:
-    """Run `a`, whose first transfer is refused: the code on record, and what the model was told."""
+    """Run `a`, whose first transfer is refused: the recorded code, and the model's result."""
     session = Session(store=MemoryStore())
     result = await Runner.run(a, "hi", session=session, **options)
     assert result.last_agent is a

@@ -1,4 +1,4 @@
-"""A session as a document: written here, gone on with there; what anybody may write is checked."""
+"""A session as a document: exported, imported, continued; a forged one is checked."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def test_a_conditional_handoff_is_offered_only_while_its_condition_holds()
 
 
 class Person:
-    """Says what it was told to say."""
+    """An approver with a given answer."""
 
     def __init__(self, answer: Approval) -> None:
         self.answer = answer

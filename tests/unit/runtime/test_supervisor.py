@@ -33,7 +33,7 @@ from tests.support.cases import each_case
 
 
 class Split:
-    """A decomposer that says what it was told to."""
+    """A decomposer that returns a given plan."""
 
     def __init__(self, *tasks: AgentTask) -> None:
         self.tasks = tasks

@@ -40,7 +40,7 @@ OPEN_TO_ALL = {
     "/.well-known/agent-card.json",
 }
 OPEN_OTHERWISE = {"/assets/{name}", "/api/v1/login"}
-"""What is open below a path, and what is told who calls in its body."""
+"""What is open below a path, and what names the caller in its body."""
 ANY_CALLER = {"/api/v1/me", "/api/v1/logout"}
 """What everybody may who is known."""
 ASKED_INSIDE = {

@@ -640,7 +640,7 @@ async def test_the_api_page_cannot_run_or_load_foreign_code(
 
 
 class _App:
-    """An application that answers when it is told to."""
+    """An application that answers on a signal."""
 
     def __init__(self, media_type: bytes = b"text/plain") -> None:
         self.go = asyncio.Event()
@@ -709,7 +709,7 @@ async def test_other_exceptions_pass_through_the_concurrency_limit() -> None:
 
 
 class _Gate:
-    """Lets in until it is told not to."""
+    """Accepts every caller until it is switched off."""
 
     def __init__(self) -> None:
         self.is_good = True

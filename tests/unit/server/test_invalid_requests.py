@@ -1,4 +1,4 @@
-"""What is told of requests that are not as they should be."""
+"""The answers to invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of handoffs of runs with `trace_include_sensitive_data=False`: facts, no words."""
+"""Handoffs of runs with `trace_include_sensitive_data=False`: facts, no words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How PostgreSQL's own programs are told where a database is."""
+"""How PostgreSQL's own programs get the address of a database."""
 
 from __future__ import annotations
 

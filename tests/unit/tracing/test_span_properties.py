@@ -93,7 +93,7 @@ EXAMPLES = settings(max_examples=examples(150), deadline=None)
 
 
 def check(spans: list[Span]) -> None:
-    """The spans are a tree in which everything stands in its order."""
+    """The spans are a tree in order."""
     by_id = {span.span_id: span for span in spans}
     assert len(by_id) == len(spans), "ids are unique"
     assert spans[0].parent_id is None

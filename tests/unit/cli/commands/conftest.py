@@ -31,7 +31,7 @@ class Ran:
 
     @property
     def error(self) -> Any:
-        """The error that stands in standard error as JSON."""
+        """The error in standard error, as JSON."""
         return json.loads(self.err.splitlines()[-1])["error"]
 
 

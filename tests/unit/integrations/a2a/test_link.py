@@ -39,7 +39,7 @@ async def answering(
     card: Callable[[Request], Response] | None = None,
     rpc: Callable[[Request], Any] | None = None,
 ) -> AsyncIterator[str]:
-    """A server that answers as it is told."""
+    """A server that answers with a given response."""
 
     async def get(request: Request) -> Response:
         return plain_card(request) if card is None else card(request)

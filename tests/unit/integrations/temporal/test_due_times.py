@@ -45,7 +45,7 @@ class Forgotten:
 
 
 class Cluster:
-    """Takes down what it is told, in place of a client."""
+    """Records signals, in place of a client."""
 
     def __init__(self) -> None:
         self.signals: list[Any] = []

@@ -82,7 +82,7 @@ class Tills:
         await work(self.store, self.team, self.config)
 
     def told(self) -> list[str]:
-        """What the model was told of its calls, in their order."""
+        """The results of its calls that the model got, in their order."""
         items = self.model.calls[-1].input
         return [str(item["output"]) for item in items if "output" in item]
 

@@ -228,7 +228,7 @@ class Till:
 
     @property
     def told(self) -> str:
-        """What the model was told of its call."""
+        """The result of its call that the model got."""
         return str(self.model.calls[-1].input[-1]["output"])
 
     async def decided_as(self) -> tuple[str, str]:

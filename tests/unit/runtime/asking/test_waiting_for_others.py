@@ -49,7 +49,7 @@ async def seen_by_waiter(
 
 
 def approving(then: Code) -> Team:
-    """An agent that asks a person, and then does what it is told."""
+    """An agent that asks a person, and then does a given thing."""
 
     async def desk(ctx: CodeContext[Any]) -> Any:
         await ctx.request_approval("may I?")

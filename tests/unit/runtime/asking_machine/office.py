@@ -24,7 +24,7 @@ from ekiden.tools import function_tool
 from tests.unit.runtime.asking_machine.programs import LONG_S, Member, Move, Story
 
 TOLD = "!"
-"""What the path of something begins with that an agent was told."""
+"""The beginning of the path of an effect after a message."""
 YES, NO = "yes", "no"
 HANG_S = 0.2
 
