@@ -134,7 +134,7 @@ NO_LIMITS = LimitFlags()
 
 STORE_HELP: Final = (
     "Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the environment "
-    "variable EKIDEN_STORE, or else the setting `store` (.ekiden/ekiden.db)."
+    "variable EKIDEN_STORE, otherwise the setting `store` (.ekiden/ekiden.db)."
 )
 StoreOption: TypeAlias = Annotated[
     str | None, Parameter(env_var="EKIDEN_STORE", show_env_var=False, help=STORE_HELP)

@@ -50,7 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="agents route",
         usage="TEXT",
-        help="Show which agent would get a text, and why. The text is not run.",
+        help="Show which agent would get a request, and why. The request is not run.",
     ),
     Command(
         name="agents config",
@@ -105,15 +105,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="fork",
         usage="[SEQ]",
-        help="Copy this session into a new session, up to event SEQ or up to now, and continue "
+        help="Copy this session, or its events up to number SEQ, into a new session, and continue "
         "there.",
     ),
     Command(name="resume", help="Resume the last turn, if it was stopped or failed."),
     Command(
         name="rewind",
         usage="[N]",
-        help="Copy this session up to your message number N, without that message, and continue in "
-        "the copy.",
+        help="Copy everything before your message number N into a new session, and continue there.",
     ),
     Command(name="model", usage="[PROVIDER:MODEL]", help="Show or change the model of this chat."),
     Command(name="clear", help="Clear the screen."),

@@ -69,8 +69,8 @@ async def store_copy(
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
     The copy is a snapshot of the source at the start of the command. The source is not changed. You
-    cannot use the target until the command has compared it with the source and verified its audit
-    log. If the audit log of the source is broken, the exit code is 8.
+    cannot use the target until the command has compared it with the source and verified the
+    target's audit log. If the audit log of the source is broken, the exit code is 8.
     """
     from ekiden.cli.views.administration import StepLine, print_report
     from ekiden.project.copying import copy_store
@@ -93,7 +93,7 @@ async def store_backup(
 ) -> int:
     """Back up the store into a file, while it is in use.
 
-    The backup of a SQLite store is again a SQLite store; open it with `--store FILE`. The stores of
+    The backup of a SQLite store is also a SQLite store. Open it with `--store FILE`. The stores of
     other tenants are written into a folder next to this file. The backup of a PostgreSQL store is a
     dump made by pg_dump. If the store has errors, the exit code is 8.
     """

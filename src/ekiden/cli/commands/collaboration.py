@@ -343,7 +343,7 @@ async def message_list(
         str | None, Parameter(help="Only messages with this correlation id.")
     ] = None,
     waiter: Annotated[
-        str | None, Parameter(help="Only queries whose answer this agent is waiting for.")
+        str | None, Parameter(help="Only queries whose answer this agent waits for.")
     ] = None,
     session: Annotated[str | None, Parameter(help="Only messages that this session sent.")] = None,
     listing: Listing = LISTING,

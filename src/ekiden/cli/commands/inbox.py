@@ -130,7 +130,10 @@ async def inbox_answer(
     ] = None,
     /,
     *,
-    text: Annotated[str, Parameter(help="Text of your answer.")] = "",
+    text: Annotated[
+        str,
+        Parameter(help="Text of your answer. Without choices, give the text here or as CHOICE."),
+    ] = "",
     arguments: Annotated[
         str | None,
         Parameter(

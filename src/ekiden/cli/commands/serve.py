@@ -94,8 +94,8 @@ async def serve(
 ) -> int:
     """Serve the team over HTTP: the API, event streams, the console and agent protocols.
 
-    As long as no API key exists, the server accepts only callers on this machine, over the loopback
-    address. After you create a key with `ekiden keys create`, every caller needs a key. After
+    As long as no API key exists, the server accepts only callers on this machine (loopback
+    addresses). After you create a key with `ekiden keys create`, every caller needs a key. After
     SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or worker on the
     same store resumes unfinished runs.
     """

@@ -52,8 +52,8 @@ class ChangeOptions:
         int | None,
         Parameter(
             validator=Number(gte=0),
-            help="Version of the variables that you have read. If they have changed since then, "
-            "nothing is written.",
+            help="Version that the variables had when you read them. If they have changed since "
+            "then, nothing is written.",
         ),
     ] = None
     by: ByOption = None

@@ -161,7 +161,7 @@ async def worker_run(
         tuple[str, ...],
         Parameter(
             help="Run only sessions of this tenant. You can repeat this option. Default: all "
-            "tenants, including those created later."
+            "tenants, including new ones."
         ),
     ] = (),
     lease: Annotated[

@@ -260,7 +260,7 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "inbox show": "the item",
     "inbox answer": (
-        "the item. With --identical, it prints the fields answered (ids of the answered items) "
+        "the item. With --identical, the fields are answered (ids of the answered items) "
         "and closed (number of items that were closed meanwhile)"
     ),
     "inbox assign": "the item",
