@@ -48,7 +48,7 @@ class SessionSummary(Value):
     """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
     meta: Mapping[str, Any]
     events: int
-    """The number of events."""
+    """The number of events of the session."""
     owner: str | None
     """The id of the process that runs the session now; `null` if no process does."""
     created_at: float

@@ -112,12 +112,12 @@ async def audit_records(
     cursor: str | None = None,
     most: int | None = None,
 ) -> AuditPage:
-    """Return one page of the records that match `query`, newest first by default.
+    """Return one page of the audit records that match `query`, newest first by default.
 
     Raises `UserError` for a malformed cursor and for a limit below 1. Filters by type, session and
-    time use an index. For other filters, the events are read one by one. With `most`, a call stops
-    after about this many events. Such a page can be short or empty although later pages have
-    records. For example::
+    time use an index. For other filters, the events are read one by one. With `most`, the call
+    stops after reading about this many events. Such a page can be short or empty although later
+    pages have records. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -137,8 +137,9 @@ async def verify_audit(
     against: Iterable[str] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compute all hashes of audit records again, and report the first broken link in the hash chain
-    of each session.
+    """Check that audit records were not changed. Each record has a hash of its contents and of the
+    previous record's hash. This function computes the hashes again, and reports the first mismatch
+    in each session.
 
     The check detects changed, moved, added and removed records, including records removed from the
     end of a session. It does not detect that a whole session was deleted, or that all events and

@@ -1,4 +1,5 @@
-"""The Python client: all resources of a server, typed, asynchronous or synchronous."""
+"""The Python client of an Ekiden server, asynchronous or synchronous, with typed methods for all
+resources."""
 
 from typing import TYPE_CHECKING
 

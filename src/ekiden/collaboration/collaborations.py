@@ -67,9 +67,9 @@ BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
-    """Return a bid function for `Collaborations.handler`. The function compares the agent's
-    capabilities with the required ones, and bids with the resulting score. If the score is below
-    `min_score`, the agent declines."""
+    """Return a function that answers calls for bids, for the argument `bid` of
+    `Collaborations.handler`. The function compares the agent's capabilities with the required ones,
+    and bids with the resulting score. If the score is below `min_score`, the agent declines."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -78,9 +78,9 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
-    """Return a bid function for `Collaborations.handler`. The function bids with the current score
-    of the agent in `matcher`. An unavailable agent, or an agent with a score below `min_score`,
-    declines."""
+    """Return a function that answers calls for bids, for the argument `bid` of
+    `Collaborations.handler`. The function bids with the current score that `matcher` gives the
+    agent. An unavailable agent, or an agent with a score below `min_score`, declines."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms
@@ -97,13 +97,14 @@ def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message of the protocol to an agent, with a handle for the answer."""
+    """A message of the collaboration protocol to an agent. The agent answers with methods of
+    `party`."""
 
     message: ProtocolMessage
     collaboration: Collaboration
     """The current state of the collaboration. It may have changed since the message was sent."""
     party: Party
-    """A handle that acts as the receiving agent."""
+    """The `Party` of the agent that received the message."""
     is_answered: bool = False
     """Whether this message was delivered again and the agent has already answered it."""
 
@@ -211,7 +212,7 @@ _PAGE = 100
 
 
 async def run_due(store: Store, *, now_us: int | None = None) -> int:
-    """Expire overdue collaborations of a store, and return how many were checked."""
+    """Expire overdue collaborations of a store, and return how many collaborations were checked."""
     return len(await expire_due(CollaborationLedger(store, CollaborationSettings()), now_us=now_us))
 
 

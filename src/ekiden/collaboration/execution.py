@@ -39,17 +39,16 @@ _NOT_OVER: Final[dict[str, Any]] = {}
 
 
 class Executor(Protocol):
-    """Executes an agreement. `HandoffExecutor` is an executor that makes a handoff."""
+    """Does the work that two agents agreed on. For example, `HandoffExecutor` makes a handoff."""
 
     async def execute(self, collaboration: Collaboration) -> Any:
         """Execute the agreement, and return a `HandoffResult` or any JSON.
 
-        If this method raises an exception, or returns a failed result, the collaboration fails.
-        Ekiden calls this method again with the same collaboration if the process dies before the
-        result is stored. Ekiden also repeats the call while the returned `HandoffResult` is not
-        final. So use ``collaboration.id`` as an idempotency key. The call is cancelled when the
-        collaboration is cancelled or expires. After `StoreUnavailable` Ekiden repeats the call
-        later.
+        If this method raises an exception other than `StoreUnavailable`, or returns a failed
+        result, the collaboration fails. Ekiden calls this method again with the same collaboration
+        in three cases: the process died before the result was stored, the returned `HandoffResult`
+        is not final, or the method raised `StoreUnavailable`. So use ``collaboration.id`` as an
+        idempotency key. The call is cancelled when the collaboration is cancelled or expires.
         """
         ...
 

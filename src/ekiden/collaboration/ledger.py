@@ -59,9 +59,10 @@ class CollaborationSettings(Checked):
     max_message_bytes: Count = 65_536
     """The maximum size of a message, in bytes of JSON text. Larger messages are refused."""
     lease_s: Seconds = 30.0
-    """After this many seconds without a heartbeat, another process takes over an execution."""
+    """If the process that executes an agreement sends no heartbeat for this many seconds, another
+    process takes over the execution."""
     max_attempts: Count = 5
-    """The maximum number of starts of an unfinished execution. After these starts, the
+    """How many times an execution may be started without reaching a result. After that, the
     collaboration fails."""
     concurrency: Count = 16
     """The maximum number of concurrent executions of one `Collaborations` object."""

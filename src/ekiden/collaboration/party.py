@@ -25,7 +25,8 @@ from ekiden.core.errors.collaboration import NotAParticipant
 
 
 class Party:
-    """The moves of one agent in collaborations. `Collaborations.as_agent` returns this object.
+    """The moves (actions) of one agent in collaborations, such as a proposal or a bid.
+    `Collaborations.as_agent` returns this object.
 
     Every move returns the updated collaboration. A move raises `ProtocolError` if the phase does
     not allow the move, and `SenderForged` if another agent's code makes the move. It may also raise
@@ -69,8 +70,8 @@ class Party:
         """Ask `target` to take over work. The target then acknowledges the request, rejects it, or
         makes a counter-proposal.
 
-        `context` is passed to the executor of the agreement. Its key ``session_id`` names the
-        session to hand over.
+        `context` is passed to the `Executor`, which does the agreed work. The key ``session_id`` of
+        `context` names the session to hand over.
         """
         terms = {"task": some_text("task_description", task_description)}
         if requirements is not None:
@@ -78,7 +79,7 @@ class Party:
         return await self._open("request", terms, [target], context, deadline_s, None, key)
 
     async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
-        """Accept a request unchanged."""
+        """Accept a handoff request without changing its terms."""
         record = await self._ledger.load(collaboration_id)
         return await self._send(
             record, "acknowledge", first_terms(record), answers=record.messages[0].id, key=key
@@ -97,7 +98,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Call for bids for these capabilities, without waiting for the bids.
+        """Ask agents to bid for a task that requires these capabilities, without waiting for the
+        bids.
 
         `participants` are the agents to ask; by default all known agents.
         """
@@ -119,8 +121,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Call for bids and wait for them, like `call` followed by `collect`. Choose from
-        `ranked_bids` of the result."""
+        """Call for bids and wait for them, like `call` followed by `collect`. The field
+        `ranked_bids` of the result has the bids to choose from."""
         called = await self.call(
             required,
             task=task,
@@ -133,13 +135,14 @@ class Party:
         return await self.collect(called.id)
 
     async def collect(self, collaboration_id: str) -> Collaboration:
-        """Wait until all called agents have answered, or the deadline for bids has passed."""
+        """Wait until all agents that were asked have bid or declined, or the deadline for bids has
+        passed."""
         return await self._reader.collected(await self.get(collaboration_id))
 
     async def bid(
         self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
     ) -> Collaboration:
-        """Answer a call with a bid.
+        """Answer a call for bids.
 
         `score`, from 0 to 1, says how well the agent can do the work. `offer` (JSON) contains the
         agent's terms. If the initiator awards the bid, the agreement is made. A bid after the
@@ -158,7 +161,7 @@ class Party:
     async def decline(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
-        """Decline a call, or withdraw a bid before it is awarded."""
+        """Decline a call for bids, or withdraw this agent's bid before it is awarded."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._send(record, "decline", body, answers=record.messages[0].id, key=key)
@@ -179,8 +182,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Start to negotiate with a bidder. The call and the bidder's offer become the bidder's
-        first proposal."""
+        """Start to negotiate with a bidder. The terms of the call and the bidder's offer together
+        become the bidder's first proposal."""
         record = await self._ledger.load(collaboration_id)
         limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
         body = {
@@ -201,8 +204,8 @@ class Party:
         max_rounds: int | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Propose terms (JSON) to `target`. After this move, the terms still need the acceptance of
-        both sides."""
+        """Start a negotiation: propose terms (JSON) to `target`. Then both sides must accept the
+        terms, the proposer too."""
         return await self._open("propose", terms, [target], context, deadline_s, max_rounds, key)
 
     async def counter(
@@ -214,7 +217,7 @@ class Party:
         reason: str = "",
         key: str | None = None,
     ) -> Collaboration:
-        """Propose different terms. `answers` may name the replaced terms by version or digest.
+        """Propose different terms. `answers` may name the terms to replace, by version or digest.
         Raises `RoundsExhausted`, `NotYourTurn` and `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
         current = named_terms(record, answers)
@@ -237,8 +240,8 @@ class Party:
     async def accept(
         self, collaboration_id: str, terms: int | str, *, key: str | None = None
     ) -> Collaboration:
-        """Accept the current terms, named by version or digest. The agreement is made when both
-        sides have accepted.
+        """Accept the current terms. `terms` is their version or digest. The agreement is made when
+        both sides have accepted.
 
         Raises `TermsSuperseded` if these terms are no longer current.
         """
@@ -271,7 +274,7 @@ class Party:
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
         """Cancel the collaboration, in any phase before completion. Only the initiator can cancel a
-        call."""
+        call for bids."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._send(record, "cancel", body, answers=record.messages[-1].id, key=key)
@@ -289,7 +292,7 @@ class Party:
     async def list(
         self, *, phases: Sequence[Phase] | None = None, after: str = "", limit: int = 100
     ) -> Sequence[Collaboration]:
-        """List collaborations of this agent after the id `after`, oldest first."""
+        """Return collaborations of this agent whose ids come after `after`, oldest first."""
         check_actor(self.name)
         return await self._reader.list(agent=self.name, phases=phases, after=after, limit=limit)
 

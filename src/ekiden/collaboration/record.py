@@ -123,8 +123,8 @@ class Terms(Value):
     body: Any
     digest: str
     message_id: str
-    """The id of the message that proposed the terms. The `correlation_id` of an answer is this
-    id."""
+    """The id of the message that proposed the terms. An answer to this message has this id as its
+    `correlation_id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class Collaboration:
     context: Mapping[str, Any] = field(default_factory=dict)
     """Facts from the initiator, such as ``session_id``, as JSON."""
     terms: Terms | None = None
-    """The current terms."""
+    """The terms that were proposed last, in a proposal, a request or a call for bids."""
     accepted_by: tuple[str, ...] = ()
     """The participants that accepted the current terms."""
     agreed: AgreedTerms | None = None
@@ -203,15 +203,16 @@ class Collaboration:
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """A time in microseconds since 1970. In the phase `discovery`, it is the deadline for bids. In
-    the phase `negotiation`, it is the time at which the negotiation expires."""
+    """A time in microseconds since 1970. In the phase `discovery`, this is the deadline for bids.
+    In the phase `negotiation`, this is the time at which the negotiation expires."""
     expires_us: int
-    """The time at which the collaboration expires in any phase, in microseconds since 1970."""
+    """The time at which the collaboration expires in any phase, in microseconds since 1970. A
+    negotiation can expire earlier: see `deadline_us`."""
     attempts: int = 0
-    """How many times the execution was started."""
+    """How many times the execution of the agreement was started."""
     outcome: CollaborationOutcome | None = None
     version: int = 0
-    """The version of the stored record."""
+    """The version of the stored collaboration. Every change increases it."""
 
     @property
     def is_closed(self) -> bool:
@@ -236,8 +237,9 @@ class Collaboration:
 
     @property
     def due_us(self) -> int | None:
-        """The time at which the collaboration expires, in microseconds since 1970; `None` after it
-        was closed."""
+        """The next time at which the collaboration expires, in microseconds since 1970: in the
+        phase `negotiation`, the earlier of `deadline_us` and `expires_us`; in other phases,
+        `expires_us`. `None` after the collaboration was closed."""
         if self.is_closed:
             return None
         is_negotiating = self.phase == "negotiation"
@@ -252,7 +254,7 @@ class Collaboration:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """For a call for bids: the agents that have neither bid nor declined."""
+        """The agents that have neither bid nor declined, after a call for bids."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 
@@ -261,8 +263,8 @@ class Collaboration:
         return next((each for each in self.messages if each.id == message_id), None)
 
     def other_side(self, agent: str) -> str | None:
-        """The other party of the negotiation: the partner for the initiator, and the initiator for
-        the partner."""
+        """The agent that negotiates with `agent`: the initiator if `agent` is the partner,
+        otherwise the partner."""
         return self.initiator if agent == self.partner else self.partner
 
     def to_json(self) -> dict[str, Any]:

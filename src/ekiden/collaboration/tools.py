@@ -27,8 +27,9 @@ def negotiation_tools(
     """The tools `propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
     The model can negotiate only with the agents in `with_agents`. A proposal or request stores the
-    id of the model's session as ``session_id`` in the context of the collaboration. The executor
-    needs this id. The model sees the other side's messages as quoted JSON. For example::
+    id of the session in which the model runs as ``session_id`` in the context of the collaboration.
+    `HandoffExecutor` hands over this session. The model sees the other side's messages as quoted
+    JSON. For example::
 
         Agent("sales", tools=negotiation_tools(collaborations, with_agents=["purchasing"]))
     """

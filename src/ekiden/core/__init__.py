@@ -1,1 +1,2 @@
-"""The vocabulary of every layer: ids, errors, items, agents, events, outcomes."""
+"""The basic types that all parts of Ekiden use: ids, errors, conversation items, agents, events and
+outcomes of runs."""

@@ -147,7 +147,7 @@ class Run(Value):
 
     @property
     def failure(self) -> RunError:
-        """The error text of a failed run. If no error text was stored, this is a general text."""
+        """The error of a failed run. If no error was stored, the error has a general text."""
         return self.error or RunError(code="run.failed", message="the run failed")
 
 

@@ -129,11 +129,12 @@ def background_work(
 
 
 class Worker:
-    """Claims `ready` sessions and runs each of them to an outcome, up to `concurrency` at a time.
+    """Claims sessions with the status `ready`, up to `concurrency` at a time, and runs each of them
+    to an outcome.
 
     A worker claims only sessions whose active agent is in its team. Any number of workers may use
-    one store, because each session is claimed by only one worker. Other workers take over the
-    sessions of a dead worker when its lease expires. If `run` is cancelled, other workers take over
+    one store, because each session is claimed by only one worker. If a worker dies, other workers
+    take over its sessions when their leases expire. If `run` is cancelled, other workers take over
     the sessions of this worker at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))

@@ -123,11 +123,11 @@ async def find_handoffs(
     """Return one page of the handoffs that match `query`, newest first. Each handoff appears once,
     with its current state.
 
-    The first page begins with requested handoffs that still wait for a running session, newest
-    first. These requests do not count towards the limit. Handoffs are sorted by the time of their
-    first event, so the order never changes, and pages stay consistent. Handoffs that a forked
-    session inherited are listed only if `query` names that session. Raises `UserError` for a
-    malformed cursor and for a limit below 1. Filters by session and time use an index. For other
+    The first page begins with requested handoffs that are not executed yet because their session is
+    running, newest first. These handoffs do not count towards `limit`. Handoffs are sorted by the
+    time of their first event, so the order never changes, and pages stay consistent. Handoffs that
+    a forked session inherited are listed only if `query` names that session. Raises `UserError` for
+    a malformed cursor and for a limit below 1. Filters by session and time use an index. For other
     filters, the events are read one by one. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)

@@ -214,13 +214,14 @@ _MAX_RECORD, _MAX_TRANSCRIPT = 4_000, 100_000
 
 
 def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
-    """Replace everything before the last `keep_last` entries by one message with a summary.
+    """Return an input filter that replaces the older part of the conversation by one message with a
+    summary. The last `keep_last` entries are kept.
 
     The summary consists of shortened messages, tool calls and outputs, and has at most `max_chars`
-    characters. No model is used. The same input always gives the same summary. A tool call and its
-    output count as one entry. Messages with the roles `system` and `developer` are kept, because
-    their role would be lost in a summary. An earlier summary becomes part of the new summary. For
-    example::
+    characters. No model is used. The same input always gives the same summary. An entry is a
+    message, or a tool call with its output. Messages with the roles `system` and `developer` are
+    kept, because their role would be lost in a summary. An earlier summary becomes part of the new
+    summary. For example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """

@@ -160,13 +160,13 @@ def handoff(
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
-    `agent` may also be an async function, which becomes a code agent. With ``"*"``, the target is
-    the member of the team that best matches the `capabilities`. The other arguments set the policy
-    of the handoff, which `HandoffTerms` describes. A `trigger` starts the handoff without the
-    model. The model then sees the handoff only with ``when="manual"``. ``confirm=True`` or
-    ``needs_approval=True`` requires human approval. A function as `needs_approval` decides which
-    handoffs need approval, as in `function_tool`. `tool_name` is short for `tool_name_override`,
-    and `tool_description` is short for `tool_description_override`.
+    `agent` may also be an async function, which becomes an agent without a model. If `agent` is
+    ``"*"``, the target is the member of the team that best matches the `capabilities`. The other
+    arguments set the policy of the handoff, which `HandoffTerms` describes. A `trigger` starts the
+    handoff without the model. The model then sees the handoff only with ``when="manual"``.
+    ``confirm=True`` or ``needs_approval=True`` requires human approval. A function as
+    `needs_approval` decides which handoffs need approval, as in `function_tool`. `tool_name` is
+    short for `tool_name_override`, and `tool_description` is short for `tool_description_override`.
 
     Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
     without a strict JSON schema, and contradictory arguments. Raises `ConditionError` for an

@@ -1,1 +1,2 @@
-"""Connections to other systems. `ekiden.core.integrations.registry` finds them by name."""
+"""Integrations: connections to other systems. `ekiden.core.integrations.registry` finds an
+integration by name."""

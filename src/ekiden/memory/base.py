@@ -33,34 +33,35 @@ class RemoteEntry:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The metadata of the memory, as JSON. A back end may omit values that it cannot store."""
     vector: Sequence[float]
-    """The embedding; its Euclidean length is 1."""
+    """The embedding of the text. Its Euclidean length is 1."""
     model: str
     """The name of the embedder that computed the vector. Never compare vectors of different
     embedders."""
     version: int
-    """The time of the last change, in microseconds since 1970. The value grows with every
+    """The time of the memory's last change, in microseconds since 1970. The value grows with every
     change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteHit:
-    """A key that a back end found."""
+    """A search result of a back end: the key and the score of a memory."""
 
     key: str
     score: float
-    """The cosine similarity, from 0 to 1. A negative cosine counts as 0."""
+    """The cosine similarity of the memory and the query, from 0 to 1. A negative cosine counts as
+    0."""
 
 
 class MemoryBackend(Protocol):
     """A back end for long-term memory: it stores copies of memories by space and key, and searches
     them by vector.
 
-    A space holds the memories of one owner. Every call uses only one space. The name of a space has
-    at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not reveal the owner. A
-    back end must raise `BackendUnavailable` for every failure. Create this error with `retry=False`
-    if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels a `search`
-    after about two seconds, and other calls after about ten. Calls may be repeated, and may run
-    concurrently. For example::
+    A space holds the memories of one user, or of the app. Every call uses only one space. The name
+    of a space has at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not
+    reveal the user. A back end must raise `BackendUnavailable` for every failure. Create this error
+    with `retry=False` if a retry cannot help, for example after a wrong key or dimension. Ekiden
+    cancels a `search` after about two seconds, and other calls after about ten seconds. Calls may
+    be repeated, and may run concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -68,12 +69,12 @@ class MemoryBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the back end in settings, such as ``pinecone``."""
+        """The name of the back end in the settings, such as ``pinecone``."""
         ...
 
     async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
-        """Store at most 100 entries, all with vectors of one embedder. They replace entries with
-        the same key."""
+        """Store the entries, which replace entries with the same key. There are at most 100
+        entries, and all vectors come from the same embedder."""
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
@@ -81,14 +82,14 @@ class MemoryBackend(Protocol):
         ...
 
     async def clear(self, space: str) -> None:
-        """Delete the whole space. A missing space is ignored."""
+        """Delete all entries of the space. A missing space is ignored."""
         ...
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """Return the entries whose vectors are nearest to the given vector, nearest first. Only
-        vectors of the same embedder may be compared. The result for an unknown space is empty."""
+        """Return the entries whose vectors are nearest to the given vector, nearest first. Compare
+        only vectors of the embedder `model`. The result for an unknown space is empty."""
         ...
 
     async def close(self) -> None:
@@ -98,7 +99,7 @@ class MemoryBackend(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
-    """The options of a back end."""
+    """The values from which a `BackendFactory` creates a back end for long-term memory."""
 
     dimensions: int
     """The length of the vectors that the back end will get."""
@@ -123,7 +124,8 @@ _absent: dict[tuple[str, int], _Absent] = {}
 
 
 def register_backend(name: str, factory: BackendFactory) -> None:
-    """Register a back end under its name. It replaces a back end with the same name.
+    """Register a function that creates the back end `name`. It replaces an earlier registration of
+    this name.
 
     For example::
 
@@ -141,18 +143,19 @@ def known_backends() -> Collection[str]:
 
 
 def remote_backend(name: str | None) -> str | None:
-    """Return `name` if it names an external back end. Returns `None` for names of the session
-    store, such as ``store`` and ``sqlite``."""
+    """Return `name` if it is the name of an external back end. Returns `None` for names of the
+    session store, such as ``store`` and ``sqlite``."""
     return None if name in _OWN and name not in _registered else name
 
 
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
-    """Return the back end with this name in this process. Raises `UnknownBackend`.
+    """Return the back end with this name. The first call in a process creates it. Raises
+    `UnknownBackend` if no back end has this name.
 
-    If a key or an extra is missing, or the back end cannot be created for another reason, this
-    raises no exception. The result is then an object that reports the back end as unavailable, with
-    the reason. Then changes wait in the store, and the store answers searches. The next call tries
-    again to create the back end.
+    If the back end cannot be created, for example because a key or an extra is missing, the result
+    is an object whose methods raise `BackendUnavailable` with the reason. Meanwhile, changes wait
+    in the store, and the store answers searches. The next call of this function tries again to
+    create the back end.
     """
     at = (name, dimensions)
     if at not in _open:

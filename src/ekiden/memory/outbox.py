@@ -57,12 +57,12 @@ _SENDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """The result of sending changes to a back end."""
+    """The result of `deliver`."""
 
     delivered: int = 0
-    """The number of messages that the back end accepted."""
+    """The number of changes that the back end accepted."""
     waiting: int = 0
-    """The number of messages that failed and wait for a retry."""
+    """The number of changes that could not be sent, and wait for a retry."""
     problem: str | None = None
     """The first failure."""
 
@@ -185,10 +185,11 @@ async def _replace(
 async def deliver(
     store: Store, mirror: RemoteCopy, *, model: str, timeout_s: float = SEND_TIMEOUT_S
 ) -> DeliveryReport:
-    """Send up to a hundred due messages. Failed messages are retried later.
+    """Send up to a hundred waiting changes of memories to a back end. A change that cannot be sent
+    is retried later.
 
-    Only vectors of the embedder `model` are sent. An entry without such a vector is sent later,
-    when it has one. `timeout_s` is the timeout of every call.
+    A memory is sent only when it has a vector of the embedder `model`. `timeout_s` is the timeout
+    of every call of the back end.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}

@@ -175,15 +175,16 @@ DEFAULT_APP = "ekiden"
 
 
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
-    """Return the name of the space, a namespace in the store, that has the memories of a user or of
-    the app itself. Raises `NoMemory` if the memories belong to a user and no user is given.
+    """Return the name of a space. A space is a namespace in the store, with the memories of one
+    user or of the app itself. `scope` says which of the two. Raises `NoMemory` if `scope` is
+    ``user`` and no user is given.
 
-    The default app is ``ekiden``. The command `ekiden memory` has the same default, so it
-    finds the memories of a program's agents.
+    The default of `app` is ``ekiden``. The command `ekiden memory` has the same default, so it
+    finds the memories that a program has stored without naming an app.
 
     All agents that work for a user in an app share the memories of this user. Ids are
-    case-sensitive. The name contains a hash of the ids, each with its length, so that different ids
-    cannot collide.
+    case-sensitive. The name of the space contains a hash of the ids of app and user. Each id is
+    hashed with its length, so that different ids cannot collide.
     """
     app = app or DEFAULT_APP
     if scope == "user":

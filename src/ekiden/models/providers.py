@@ -173,14 +173,14 @@ def resolve_model(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     retries: int | RetryPolicy = 3,
 ) -> Model:
-    """The model with this `name`.
+    """Return the model with this name.
 
     `name` is ``provider:model``. For your own server it is ``provider:model@http://host/v1``. For a
-    model in this process it is ``local:file.gguf``, or ``local:`` for the best model found. The
-    provider of ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL comes from the
-    first of these sources that is set: the name, `base_url`, the provider's environment variable,
-    the provider's default. `timeout_s` limits each attempt; `retries` is the number of retries
-    after a transient failure.
+    model in this process it is ``local:file.gguf``, or ``local:`` for the best model that Ekiden
+    finds on this machine. The provider of ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted.
+    The URL comes from the first of these sources that is set: the name, `base_url`, the provider's
+    environment variable, the provider's default. `timeout_s` limits each attempt; `retries` is the
+    number of retries after a transient failure.
 
     This function makes no network call. Raises `UserError` for an unknown provider, a missing key
     or package, or an invalid URL.

@@ -31,13 +31,14 @@ class RetryPolicy:
     sleep: Sleep = asyncio.sleep
     """The sleep function; tests replace it to avoid waiting."""
     jitter: Callable[[], float] = random.random
-    """A function that returns a factor from 0 to 1 for the delay."""
+    """A function that returns a number from 0 to 1. With 0, the delay is half of the maximum delay;
+    with 1, it is the maximum delay."""
 
     def wait_s(self, failed: int, retry_after: float | None) -> float | None:
-        """The delay after the `failed`-th failure in a row; `None` means no further retry.
+        """The delay in seconds after `failed` failures in a row; `None` means no further retry.
 
-        If the provider asks for a longer delay than `cap_s`, there is no retry, because the
-        provider would refuse a request before that time.
+        `retry_after` is the delay that the provider asked for. If this delay is longer than
+        `cap_s`, there is no retry, because the provider would refuse an earlier request.
         """
         if failed > self.retries:
             return None
@@ -54,10 +55,11 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.\-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """The arguments of `resolve_model`, for a provider's factory."""
+    """The values from which a `ProviderFactory` creates a model. They come from the arguments of
+    `resolve_model`."""
 
     provider: str
-    """The prefix in the requested name."""
+    """The provider's prefix in the requested name, such as ``openai``."""
     model: str
     """The provider's name for the model."""
     base_url: str | None = None
@@ -71,7 +73,7 @@ class ModelOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     """The timeout of one attempt, in seconds."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    """The retries after a failed attempt."""
+    """How often, and after which delays, a failed attempt is repeated."""
 
 
 ProviderFactory: TypeAlias = Callable[[ModelOptions], Model]
@@ -82,7 +84,8 @@ _factories: dict[str, ProviderFactory] = {}
 
 
 def register_provider(prefix: str, factory: ProviderFactory) -> None:
-    """Register `factory` for ``prefix:model``. An earlier registration is replaced.
+    """Register `factory` for models whose names have the form ``prefix:model``. An earlier
+    registration of the prefix is replaced.
 
     The built-in providers are registered in the same way. Raises `UserError` for an invalid prefix.
     """
@@ -105,7 +108,7 @@ def provider_factory(prefix: str) -> ProviderFactory:
 
 
 def known_providers() -> list[str]:
-    """All registered prefixes, sorted."""
+    """The prefixes of all registered providers, sorted."""
     return sorted(_factories)
 
 

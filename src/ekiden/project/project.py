@@ -45,8 +45,8 @@ def load_team(target: str) -> Team:
     returns a `Team` or an `Agent`.
 
     A module in the current folder has precedence over an installed module. Raises `UserError` for a
-    wrong name. If the module or the function fails, the `UserError` has the type and the text of
-    the exception::
+    wrong name. Also raises `UserError`, with the type and the text of the exception, if the module
+    or the function raises an exception::
 
         team = load_team("desk:team")
     """
@@ -218,8 +218,8 @@ def load_project(
     The team comes from the first of these sources that exists: the Python object at the
     ``module:attribute`` in the argument `team` or the setting `team`, the agent files, the demo
     team. `overrides` are settings by their dotted names. Raises `AgentFilesInvalid` with every
-    error of every file; with `keep_going` such files are skipped instead. With `inert`, code named
-    in agent files is not imported, so you can inspect the project and route requests, but you
+    error of every file; with `keep_going`, invalid files are skipped instead. With `inert`, code
+    named in agent files is not imported, so you can inspect the project and route requests, but you
     cannot call the project's own tools. A team in Python is imported even with `inert`. `files` are
     agent files that were already read, for example by an `AgentWatcher`. Raises `SettingsInvalid`
     for invalid settings, and `UserError` if no agent can get requests.

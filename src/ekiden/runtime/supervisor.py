@@ -47,7 +47,8 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    `PlanSettings` describes the settings. `task_budget` sets `PlanSettings.budget`.
+    `PlanSettings` describes the settings of the plan, such as `retries`. `task_budget` sets the
+    field `PlanSettings.budget`, and `options` are fields of `Agent`.
     """
 
     @checked_arguments
@@ -97,10 +98,10 @@ class Supervisor(Agent[TContext]):
         context: Any = None,
         run_config: RunConfig | None = None,
     ) -> MultiAgentState:
-        """Split `text`, run the tasks, and return the final state of the plan.
+        """Split `text` into a plan of tasks, run the tasks, and return the final state of the plan.
 
-        If there is no answer, the field `error` of this state has the reason. If the plan waits for
-        people, its field `phase` is ``executing``. Without `session`, the plan is kept only in
+        If there is no answer, the field `error` of the state has the reason. If a task waits for
+        people, the field `phase` is ``executing``. Without `session`, the plan is kept only in
         memory.
         """
         if session is None:
@@ -111,8 +112,8 @@ class Supervisor(Agent[TContext]):
         return await plan_state(session.store, session.session_id)
 
     def clone(self, **changes: Any) -> Supervisor[TContext]:
-        """Return a copy with some fields changed. The copy shares all lists that you do not pass
-        with the original."""
+        """Return a copy with some fields changed. A list that you do not pass is shared by the copy
+        and the original."""
         other = copy(self)
         for name, value in changes.items():
             if name == "run" or not hasattr(self, name):

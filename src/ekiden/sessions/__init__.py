@@ -1,4 +1,4 @@
-"""Sessions: stored conversations and how to read them."""
+"""Sessions, which are stored conversations, and functions to read them."""
 
 from ekiden.sessions.conversation import (
     chain_of as chain_of,

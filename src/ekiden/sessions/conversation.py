@@ -108,7 +108,7 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 def is_rewind(event: Event) -> bool:
     """Whether the event records a rewind. `details["rewound"]` is the number of the last event that
-    was kept."""
+    the rewind did not undo."""
     return (
         event.type == "message"
         and event.step is None
@@ -156,8 +156,8 @@ def is_transfer(event: Event) -> bool:
 
 
 def said(events: Sequence[Event]) -> Iterable[Event]:
-    """The events with conversation items, without undone events and without content that guardrails
-    blocked."""
+    """The events that have conversation items. Events that a rollback or rewind undid, and content
+    that guardrails blocked, are left out."""
     return _shown(_not_undone(events), after=0, stay=None, anew=False)
 
 
@@ -198,8 +198,8 @@ def _with_items(event: Event, items: tuple[Item, ...]) -> Event:
 
 
 def conversation(events: Sequence[Event]) -> list[Item]:
-    """All items of the conversation, without undone items and without content that guardrails
-    blocked."""
+    """The items of the conversation. Items that a rollback or rewind undid, and content that
+    guardrails blocked, are left out."""
     return [item for event in said(events) for item in event.items]
 
 
@@ -209,8 +209,8 @@ def visible_items(
     """The items that the active agent sees: `base`, followed by the items after event number
     `after`.
 
-    With `anew`, the result is for a run that is about to start, and content that guardrails blocked
-    earlier is left out.
+    `base` has the items that an input filter returned at the last handoff. With `anew`, the result
+    is for a run that is about to start: content that guardrails blocked earlier is left out.
     """
     items = list(base)
     for event in visible_events(events, after=after, anew=anew):
@@ -221,7 +221,8 @@ def visible_items(
 def visible_events(
     events: Sequence[Event], *, after: int = 0, anew: bool = False
 ) -> Iterable[Event]:
-    """The events of the items that the active agent sees. Each event has only its visible items."""
+    """The events with items that the active agent sees. Each returned event has only these
+    items."""
     events = _not_undone(events)
     stay = None if anew else _stay(events)
     return _shown(events, after=after, stay=stay, anew=anew)
@@ -236,16 +237,17 @@ def _stay(events: Sequence[Event]) -> int:
 
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
-    """The number of `visible_items` at the start of the run whose first event has the number
-    `first`.
+    """The number of items that the active agent saw when a run started, including the input of the
+    run.
 
-    The number includes the input of the run and the items that a filter returned (`base`).
+    `first` is the number of the run's first event. The agent saw `base`, followed by the items
+    after event number `after`, as in `visible_items`.
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)
 
 
 def open_calls(events: Sequence[Event]) -> list[Item]:
-    """The tool calls without an output, in order."""
+    """The tool calls of the conversation that have no output yet, in order."""
     calls: dict[str, Item] = {}
     for item in conversation(events):
         kind = item.get("type")
@@ -257,7 +259,8 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order, each with id, source, target, reason, current status and time.
+    """The handoffs of a session in order, each with id, source, target, reason, current status and
+    time.
 
     If a rewind undid a handoff, the status of the handoff is `rolled_back`, and `rewound` is true.
     """
@@ -301,8 +304,8 @@ class SessionInfo:
     created_at: float
     updated_at: float
     agent_chain: tuple[str, ...]
-    """All agents that had the conversation, starting with ``user``. Agents whose handoff was rolled
-    back are left out."""
+    """``user``, followed by all agents that handled the session, in order. Agents whose handoff was
+    rolled back are left out."""
     handoff_count: int
     """The number of handoffs that were not rolled back."""
     total_tokens: int
@@ -354,7 +357,7 @@ def session_record(row: SessionRow) -> dict[str, Any]:
 
 
 def names_of(row: SessionRow, handoffs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``user``, followed by the agents that had the session. Undone handoffs are left out."""
+    """``user``, followed by the agents that handled the session. Undone handoffs are left out."""
     made = [each for each in handoffs if each.get("status") in _MADE]
     first = made[0]["from"] if made else row.agent
     return ["user", first, *(each["to"] for each in made)]

@@ -87,10 +87,12 @@ def cost_report(
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
     """Return the usage and cost of the model calls in `events`, including model calls of routers.
+    `by` names the facts by which the calls are grouped, such as ``agent``; an unknown name raises
+    `UserError`.
 
-    `prices` has prices by model name. The prices of other models come from the price list of the
-    extra `prices`. The list gives the prices in US dollars at the time of the call. Raises
-    `UserError` for an unknown key in `by`. For example::
+    `prices` has prices by model name. The prices of other models come from the price list that the
+    extra `prices` installs. The list gives the prices in US dollars at the time of the call. For
+    example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)

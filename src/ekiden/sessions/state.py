@@ -245,9 +245,9 @@ def state_at(
 ) -> SessionState:
     """Compute the state of a session after event number `seq` from its events.
 
-    Events that a rollback or rewind made invalid are ignored, except for `version` and
-    `last_action`. `now` has the current variables of the session. If the events record no
-    variables, the result has these current variables. For example::
+    Events that a rollback or rewind undid are ignored, except for `version` and `last_action`.
+    `now` has the current variables of the session. If the events record no variables, the result
+    has these current variables. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """

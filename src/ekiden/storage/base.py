@@ -2,8 +2,8 @@
 
 Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
-* A session is owned by at most one `Claim`. A new claim raises the session's epoch. Every write of
-  the owner names the epoch and the owner. If the epoch was raised since then, *or the lease has
+* A session is owned by at most one `Claim`. Each new claim raises the session's epoch. Every write
+  names the owner and the epoch of its claim. If the session has a higher epoch, *or the lease has
   expired*, the write raises `LeaseLost` and changes nothing. Leases are measured by the store's own
   clock.
 * `commit` is one transaction: either the whole commit is stored durably, or none of it.
@@ -15,7 +15,8 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
   anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
 * Waking a session raises its count `wakes`. A process that suspends the session passes the
   count that it has read, so no wake is lost between reading and suspending.
-* A message stays open until it is settled. Only the first settlement counts.
+* A message stays open until it is settled, which gives it a final state. Only the first settlement
+  counts.
 * A database that cannot be reached raises `StoreUnavailable`, never an exception of its driver.
 * A store opens at its first use. A closed store refuses every call with `StoreUnavailable` until it
   is opened again.
@@ -109,7 +110,7 @@ class LeaseStore(Protocol):
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Extend the leases, and return the claims that are lost."""
+        """Extend the leases of these claims, and return the claims that are already lost."""
         ...
 
     async def release(self, claim: Claim) -> None:
@@ -134,18 +135,19 @@ class LeaseStore(Protocol):
         released or a lease expired.
 
         The call may also return early. For each ready session, one waiting process is woken.
-        Processes whose `has_room` returns false are skipped. Only one task of a process may wait.
+        Processes whose `has_room` returns false are skipped. In each process, only one task at a
+        time may call this method.
         """
         ...
 
 
 class Journal(Protocol):
-    """The events and steps of a session."""
+    """The part of a store with the events of sessions, and with the results of their steps."""
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """Store one step of a session. Raises `LeaseLost`, `StepConflict`, `StaleDocument`,
-        `QueueFull`, and `UserError` for values that are not JSON. After an exception, nothing is
-        changed."""
+        """Store all changes that one step of a run makes. Raises `LeaseLost`, `StepConflict`,
+        `StaleDocument`, `QueueFull`, and `UserError` for values that are not JSON. If it raises an
+        exception, nothing is stored."""
         ...
 
     async def events(
@@ -159,8 +161,8 @@ class Journal(Protocol):
         """Return the events with numbers above `after`, in order. The result is empty if the
         session does not exist.
 
-        With `with_items`, return only the events that add or remove items, which are enough to read
-        the conversation.
+        With `with_items`, return only the events that add items to the conversation or remove
+        items. These events are enough to read the conversation.
         """
         ...
 
@@ -169,8 +171,8 @@ class Journal(Protocol):
     ) -> Sequence[EventDigest]:
         """Return the digests of the stored events with numbers above `after`, in order.
 
-        The result is empty if the session does not exist, or if only this process can access the
-        data of the store.
+        The result is empty if the session does not exist. It is also empty for a store in memory,
+        because no other process can change its events.
         """
         ...
 
@@ -181,14 +183,14 @@ class Journal(Protocol):
         session, then by number. Raises `UserError` for a malformed cursor or a limit below 1.
 
         A page begins after the last event of the previous page, even if events were written or
-        deleted meanwhile. No event appears twice. No event is missing if it existed during the
-        whole time.
+        deleted meanwhile. No event appears twice. Every event that existed from the first to the
+        last page is listed.
         """
         ...
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         """Return the events of all sessions, and events without a session, in the order in which
-        they became visible.
+        they became visible to readers.
 
         The result begins after the event with the cursor `after`, or with the first event. A reader
         that continues from the cursor of its last event sees every event once. An event that is
@@ -199,11 +201,13 @@ class Journal(Protocol):
         ...
 
     async def feed_end(self) -> str:
-        """The cursor after the last stored event."""
+        """The cursor after the last stored event. With this cursor as `after`, `feed` returns only
+        later events."""
         ...
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
-        """Return the stored results of steps whose keys begin with `prefix`."""
+        """Return the stored results of the session's steps, by key. `prefix` selects steps whose
+        keys begin with it."""
         ...
 
 
@@ -217,25 +221,26 @@ class DocumentStore(Protocol):
     async def write_documents(
         self, writes: Sequence[DocumentWrite], *, silently: bool = False
     ) -> None:
-        """Write all documents or none. Raises `StaleDocument` if a version is not the expected
-        version.
+        """Write all documents or none. Raises `StaleDocument` if the stored version of a document
+        is not its `expected_version`.
 
-        With `silently`, tasks that wait for changes are not woken.
+        With `silently`, tasks in `wait_for_change` are not woken.
         """
         ...
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
-        """Return documents with keys above `after`, sorted by key."""
+        """Return documents whose keys begin with `prefix` and come after `after`, sorted by key."""
         ...
 
 
 async def each_document(
     store: DocumentStore, collection: str, *, prefix: str = "", page: int = 500
 ) -> AsyncIterator[Document]:
-    """Yield all documents, sorted by key. The documents are read in pages, so the result may or may
-    not include changes that happen meanwhile."""
+    """Yield all documents of the collection whose keys begin with `prefix`, sorted by key. The
+    documents are read in pages, so the result may or may not include changes that happen
+    meanwhile."""
     after = ""
     while True:
         found = await store.list_documents(collection, prefix=prefix, after=after, limit=page)
@@ -251,7 +256,7 @@ class QueueStore(Protocol):
 
     async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         """Store all messages or none. Raises `QueueFull`. A message with `taken_by` is stored as
-        already taken."""
+        already taken by this owner."""
         ...
 
     async def take_messages(
@@ -282,39 +287,41 @@ class QueueStore(Protocol):
         """Make `dead` or `expired` messages open again, as if they were never delivered, and return
         their number.
 
-        The messages no longer have a `ttl_s`. No session waits for these messages, because their
-        end was already reported.
+        The messages no longer have a `ttl_s`. No session waits for these messages: their sessions
+        were woken when the messages became `dead` or `expired`.
         """
         ...
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
-        """Remove messages that were settled before this time, including `dead` messages, and return
-        their number."""
+        """Remove messages that got their final state before `before_us`, including `dead` messages,
+        and return their number."""
         ...
 
     async def ack_message(self, message: QueueMessage) -> bool:
-        """Remove the message. Returns `False` if another owner has taken it."""
+        """Acknowledge the delivery: remove the message from its queue. Returns `False` if another
+        owner has taken the message."""
         ...
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
-        """Put the message back for another attempt. Returns `False` if another owner has taken
-        it."""
+        """Put the message back into its queue for another delivery. Returns `False` if another
+        owner has taken the message."""
         ...
 
     async def queue_depth(self, queue: str) -> int:
-        """The number of open messages in the queue, including taken ones."""
+        """The number of open messages in the queue, including messages that an owner has taken."""
         ...
 
 
 class SearchStore(Protocol):
-    """Searchable entries. Each entry has a key in a namespace, its space.
+    """Texts to search for. Each entry has a key in a namespace, which is called its space.
 
-    The search for words ignores case. In scripts without spaces between words (Chinese, Japanese,
-    Thai …) a word is found at any position. A space without entries is not an error.
+    The search for words ignores case. In scripts without blanks between words (Chinese, Japanese,
+    Thai …) a word is found at any position. A search in a namespace without entries finds nothing.
     """
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        """Store all entries or none. They replace entries with the same space and key.
+        """Store all entries or none. An entry replaces the stored entry with the same space and
+        key.
 
         Raises `UserError` for a body that is not JSON, and for an empty space or key. Also raises
         `UserError` for a vector without a model, with a wrong length for its model, or with a value
@@ -340,8 +347,9 @@ class SearchStore(Protocol):
         not_of_model: str | None = None,
         limit: int = 100,
     ) -> Sequence[SearchEntry]:
-        """Return entries with keys above `after`, sorted by key. With `keys`, return only entries
-        with these keys. With `not_of_model`, return only entries without a vector of that model."""
+        """Return entries of the space whose keys come after `after`, sorted by key. With `keys`,
+        return only entries with these keys. With `not_of_model`, return only entries that have no
+        vector of this embedder."""
         ...
 
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
@@ -357,17 +365,20 @@ class SearchStore(Protocol):
     async def search_vectors(
         self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
     ) -> Sequence[SearchHit]:
-        """Return the entries with the most similar vectors of this model, most similar first."""
+        """Return the entries whose vectors are most similar to `vector`, most similar first. Only
+        vectors of the embedder `model` are compared."""
         ...
 
 
 class QueueStarts:
-    """Base class of stores whose queue writes return a future at once.
+    """Base class of stores that can start a write to a queue and return a future of its result at
+    once.
 
     Concurrent writes may take effect in any order. If you cancel a future, its write is not undone.
-    In any case, `ended` is called in the event loop when the write has ended. The bus calls these
-    methods instead of `put_messages` and `settle_messages`. So a subclass that overrides one of
-    those two methods must also override its counterpart in this class.
+    When a write has ended, `ended` is called in the event loop, even if the future was cancelled.
+    The bus calls `start_put` instead of `put_messages`, and `start_settle` instead of
+    `settle_messages`. So a subclass that overrides `put_messages` or `settle_messages` must also
+    override `start_put` or `start_settle`.
     """
 
     def start_put(
@@ -403,19 +414,19 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def open(self) -> None:
-        """Connect to the database, and migrate it to the current format.
+        """Connect to the database, and migrate its tables to the current format.
 
         A second call does nothing. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`,
-        `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for an incomplete copy. A closed
-        store can be opened again. `Session` and `Runner` open their store themselves, even if it
-        was closed before.
+        `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` if a copy into this store is
+        incomplete. A closed store can be opened again. `Session` and `Runner` open their store
+        themselves, even if it was closed before.
         """
         ...
 
     async def close(self) -> None:
         """Write pending data, and disconnect. A second call does nothing.
 
-        Calls that wait for a change return. Other calls in progress finish, or raise
+        Calls of `wait_for_change` return at once. Other calls in progress finish, or raise
         `StoreUnavailable`. Later calls raise `StoreUnavailable` until the store is opened again.
         """
         ...
@@ -430,10 +441,10 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def now_us(self) -> int:
-        """Return the time on the clock of the store, in microseconds since 1970, for deadlines.
+        """Return the time of the store's clock, in microseconds since 1970.
 
-        All processes see the same clock. This clock does not jump when the wall clock of a machine
-        is changed.
+        All processes see the same clock, so use it for deadlines. It does not jump when the wall
+        clock of a machine is changed.
         """
         ...
 
@@ -443,10 +454,10 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def info(self) -> Mapping[str, Any]:
-        """Facts for `ekiden doctor`: `engine`, `version`, `format` and the counts `sessions` and
-        `events`.
+        """Facts about the store, for the command `ekiden doctor`: `engine`, `version`, `format` and
+        the counts `sessions` and `events`.
 
-        A back end may add more. The call is fast even for a large store, because some counts are
-        estimates. The entry `estimated` lists the names of the estimated counts.
+        A back end may add more facts. The call is fast even for a large store, because some counts
+        are estimates. The entry `estimated` lists the names of the estimated counts.
         """
         ...

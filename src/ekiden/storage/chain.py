@@ -201,14 +201,14 @@ UNCOVERED = "-"
 
 
 class EventDigest(NamedTuple):
-    """The digest of a stored event."""
+    """The hashes from which a change of a stored event can be detected."""
 
     seq: int
     own: bytes
-    """The digest of the event's own columns."""
+    """The hash of the event's own columns."""
     commit: str | None
-    """The digest of the commit that ends with the event. `UNCOVERED` means that none was computed;
-    `None` means that the event does not end a commit."""
+    """The hash of all events of the commit, if the event is the last one of its commit; otherwise
+    `None`. `UNCOVERED` means that no hash was computed for this commit."""
 
 
 def own_digest(

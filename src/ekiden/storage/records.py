@@ -29,19 +29,19 @@ class NewSession:
 
     id: str
     agent: str
-    """The agent that has the conversation."""
+    """The name of the session's active agent."""
     status: SessionStatus = "idle"
     user_id: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Fixed facts about the session: title, correlation id, labels."""
     priority: int = 2
-    """The priority, which determines the head start among ready sessions: 1 (low), 2 (normal), 3
-    (high) or 4 (urgent)."""
+    """The priority: 1 (low), 2 (normal), 3 (high) or 4 (urgent). A `ready` session with a higher
+    priority is claimed earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The contents of a session that a store returns with a new claim."""
+    """The contents of a session that a store returns when a process claims the session."""
 
     events: Sequence[Event]
     """All events of the session."""
@@ -62,22 +62,23 @@ class SessionRow:
     user_id: str | None
     meta: Mapping[str, Any]
     cursor: Mapping[str, Any]
-    """The position of the run. Only the runtime reads it."""
+    """The position at which the session's run continues, in a form that only the runtime reads."""
     variables: Mapping[str, Any]
     """Values that agents stored with `ctx.set`."""
     seq: int
     """The number of the last event."""
     epoch: int
     owner: str | None
-    """The owner of the lease; `None` if the session has no lease or the lease has expired."""
+    """The process that owns the lease; `None` if the session has no lease or the lease has
+    expired."""
     created_at_us: int
     updated_at_us: int
     wakes: int = 0
     """How many times the session was woken."""
     priority: int = 2
     loaded: Loaded | None = field(default=None, compare=False, repr=False)
-    """The contents of the session, if the store has read them for a new claim. If `None`, the owner
-    of the claim reads the contents itself."""
+    """The contents of the session, if the store has read them with the claim. If `None`, the
+    process that claimed the session reads the contents itself."""
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:
@@ -102,11 +103,12 @@ class Claim:
     epoch: int
     lease_s: float
     key: Any = None
-    """The handle with which the back end finds the row."""
+    """A value with which the back end finds the row of the session. Only the back end reads it."""
 
 
 class OwnJson(dict[str, Any]):
-    """A JSON value that its writer never changes again, including all values inside it.
+    """A JSON value that the code that created it never changes again, including all values inside
+    it.
 
     A store in memory may keep this value without copying or checking it.
     """
@@ -164,13 +166,14 @@ class SessionOpening:
 
 @dataclass(slots=True, kw_only=True)  # Not frozen: see `SessionPatch`.
 class Commit:
-    """One step of a session, written as one transaction."""
+    """The changes that one step of a run makes to its session. They are written as one
+    transaction."""
 
     patch: SessionPatch
     events: Sequence[Event] = ()
-    """The new events. Their numbers begin with the row's `seq` + 1."""
+    """The new events. The number of the first is the `seq` of the session's row + 1."""
     steps: Mapping[str, Any] = field(default_factory=dict)
-    """The results of steps, by key, as JSON."""
+    """New results of steps, such as model calls and tool calls, by step key, as JSON."""
     documents: Sequence[DocumentWrite] = ()
     messages: Sequence[QueuePut] = ()
     settles: Sequence[MessageSettle] = ()
@@ -178,10 +181,11 @@ class Commit:
     wakes: Sequence[str] = ()
     """The ids of other sessions to wake. Ids of missing sessions are ignored."""
     seen_wakes: int | None = None
-    """The value of `wakes` that the run has read. If the new status is `waiting` and the row has
-    another value, the session was woken meanwhile, so it becomes `ready` instead."""
+    """The value of `SessionRow.wakes` that the run has read. If the new status is `waiting` and the
+    row has another value, the session was woken meanwhile, so it becomes `ready` instead."""
     release: bool = False
-    """Whether the claim is released in the same transaction. If false, the lease is renewed."""
+    """Whether the claim on the session is released in the same transaction. If false, the lease is
+    renewed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +207,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The results of a batch, in the order of its parts."""
+    """The results of a `Batch`: one receipt for each of its `messages`, and one result for each of
+    its `settles`, in order."""
 
     receipts: Sequence[PutReceipt] = ()
     settled: Sequence[Settled] = ()
@@ -278,7 +283,7 @@ def head_start_sql(priority: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEntry:
-    """A text to search for, stored under a key in a space.
+    """A text to search for, stored under a key in a namespace (its space).
 
     For example::
 
@@ -288,7 +293,7 @@ class SearchEntry:
     """
 
     space: str
-    """The space of the entry. Each search covers only one space."""
+    """The namespace of the entry. Each search covers only one namespace."""
     key: str
     text: str
     body: Any = None
@@ -309,7 +314,7 @@ class SearchHit:
     """The entry, without its vector."""
     score: float
     """The similarity, from 0 to 1. In a search by words, the score is the share of the query's
-    words that occur in the text; words that are rare in the space count more. In a search by
+    words that occur in the text; words that are rare in the namespace count more. In a search by
     meaning, the score is the cosine of the vectors, or 0 if the cosine is negative."""
 
 
@@ -343,15 +348,15 @@ class QueuePut:
     priority are taken in the order in which they were stored."""
     delay_s: float = 0.0
     dedup_key: str | None = None
-    """If the queue already has a message with this key that is neither acknowledged nor settled,
-    the new message is dropped."""
+    """If the queue already has an open message with this key, the new message is dropped."""
     bound: int | None = None
     """Raise `QueueFull` if the queue already has this many open messages."""
     key: str | None = None
     """A unique name of the message. If a message with this name is stored in any queue, in any
     state, the new message is dropped."""
     waiter: str | None = None
-    """The waiting session or agent, as the name of its node in the wait-for graph."""
+    """The session or agent that waits for the answer, as the name of its node in the wait-for
+    graph."""
     session_id: str | None = None
     """The session to wake when the message is settled or expires."""
     ttl_s: float | None = None
@@ -371,8 +376,8 @@ class PutReceipt:
     """The result of storing a message. Do not change this object."""
 
     id: int
-    """The id of the message, or of the stored message with the same `key`. 0 if the message was
-    dropped because of its `dedup_key`."""
+    """The id of the new message. If a message with the same `key` was already stored, the id of
+    that message. 0 if the new message was dropped because of its `dedup_key`."""
     is_new: bool
 
 
@@ -386,7 +391,7 @@ class QueueMessage:
     body: Any
     priority: int
     attempts: int
-    """The number of deliveries. 1 is the first delivery."""
+    """The number of deliveries of the message, including this one."""
     owner: str
     key: str | None = None
 
@@ -402,7 +407,7 @@ class StoredMessage:
     priority: int
     attempts: int
     owner: str | None
-    """The current owner, or the last owner."""
+    """The process that has the message now, or had it last."""
     state: MessageState
     waiter: str | None
     session_id: str | None
@@ -414,18 +419,20 @@ class StoredMessage:
 
 @dataclass(slots=True, kw_only=True)
 class MessageSettle:
-    """The final state of a message. Do not change this object.
+    """A write that gives a message its final state. Do not change this object.
 
-    For an open message, the state and the answer are stored, and its session is woken. An answer
-    or failure of a message that is already `timed_out` or `cancelled` is stored with the state
-    `late`, and no session is woken. In all other cases nothing changes.
+    If the message is open, the state and the answer are stored, and the session that waits for the
+    message is woken. If the message is already `timed_out` or `cancelled`, an answer or failure is
+    stored with the state `late`, and no session is woken. A message in another state is not
+    changed.
     """
 
     key: str
     state: MessageState
     answer: Any = None
     by: QueueMessage | None = None
-    """If given, settle the message only if this is its last delivery."""
+    """The delivery that is answered. If it is given, and the message was delivered again since
+    then, the message is not settled."""
     forget: bool = False
     """Remove the message in any state instead of keeping it. Its session is not woken, and `state`
     is ignored. Use this if the answer is stored elsewhere."""

@@ -1,4 +1,5 @@
-"""Tools for tests: scripted models and runners, contract tests, a manual clock and fault points."""
+"""Tools for tests: models and runners with scripted answers, contract tests for your own back ends,
+a manual clock, and points in the code where a test can inject faults."""
 
 from typing import TYPE_CHECKING
 

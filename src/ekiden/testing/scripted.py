@@ -174,7 +174,7 @@ class ScriptedModel:
             self.extend(steps)
 
     def enqueue(self, step: StepLike) -> None:
-        """Add one step to the script. A list is one answer with several items."""
+        """Add one step to the script. A list counts as one step: an answer with several items."""
         if self._script is not None:
             raise UserError("this model's script is a function: it has no steps to add to")
         self._steps.append(to_step(step))
@@ -194,7 +194,8 @@ class ScriptedModel:
         await watcher
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Answer with the next step. Raises `UnexpectedModelCall` if no step is left."""
+        """Answer a model call with the next step of the script. Raises `UnexpectedModelCall` if no
+        step is left."""
         self._record_call(request)
         number = self._calls
         step = await self._next(request)
@@ -225,10 +226,10 @@ class ScriptedModel:
         yield response
 
     def assert_done(self) -> None:
-        """Raise `UnusedSteps` if steps are unused, and `UnexpectedModelCall` if there were more
-        calls than steps.
+        """Raise `UnusedSteps` if steps of the script are unused, and `UnexpectedModelCall` if there
+        were more calls than steps.
 
-        This also reports unexpected calls whose exception the tested code has caught.
+        `UnexpectedModelCall` is raised even if the tested code caught the exception of the call.
         """
         check_script(self._steps, total=self._enqueued, unexpected=self._unexpected)
 
@@ -366,11 +367,10 @@ class ScriptedRunner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    The list contains the steps of the script: each new task is answered with the next step. Like a
-    correct runner, `ScriptedRunner` returns the first reply again for a repeated task with the same
-    idempotency key, and uses no step. If the first attempt raised an exception or was cancelled,
-    the repeated task uses the next step. At the end of the ``with`` block, the runner checks that
-    all steps were used.
+    The list contains the steps of the script: each new task is answered with the next step. A task
+    with the same idempotency key as an earlier task gets the earlier reply again, and uses no step.
+    If the earlier task raised an exception or was cancelled, the repeated task uses the next step.
+    At the end of the ``with`` block, the runner checks that all steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
@@ -383,7 +383,8 @@ class ScriptedRunner:
         self._called = asyncio.Condition()
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
-        """Return the reply of the next step. Raises `UnexpectedTask` if no step is left."""
+        """Return the reply of the next step of the script. Raises `UnexpectedTask` if no step is
+        left."""
         async with self._called:
             self.tasks.append(task)
             self._called.notify_all()
@@ -399,8 +400,8 @@ class ScriptedRunner:
             await self._called.wait_for(lambda: len(self.tasks) >= count)
 
     def assert_done(self) -> None:
-        """Raise `UnusedSteps` if steps are unused, and `UnexpectedTask` if there were more tasks
-        than steps."""
+        """Raise `UnusedSteps` if steps of the script are unused, and `UnexpectedTask` if there were
+        more tasks than steps."""
         check_script(
             self._steps, total=self._total, unexpected=self._unexpected, error=UnexpectedTask
         )

@@ -62,7 +62,7 @@ class ManualClock:
         self._now_us += round(seconds * 1e6)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep until `advance` has moved the clock forward by this many seconds."""
+        """Sleep until `advance` has moved the clock forward by `seconds`."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -181,8 +181,8 @@ def say(text: str, *, usage: Usage | None = None) -> AnswerStep:
 
 
 def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> AnswerStep:
-    """A step in which the model calls a tool. For parallel calls, put several calls into one
-    list."""
+    """A step of a script in which the model calls a tool. For parallel calls, put several calls
+    into one list."""
     item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
     if call_id is not None:
         item["call_id"] = call_id
@@ -204,8 +204,9 @@ def fail(error: BaseException | type[BaseException]) -> FailureStep:
 def delay(
     until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
 ) -> Delayed:
-    """Delay a step until an event is set, or by a number of seconds on `clock`. The default is the
-    clock of the model. Without any clock, the delay takes real time."""
+    """Delay a step until an event is set, or by a number of seconds on `clock`. The default of
+    `clock` is the clock of the `ScriptedModel`. If the model has no clock, the delay takes real
+    time."""
     return Delayed(until=until, step=to_step(step), clock=clock)
 
 
@@ -221,7 +222,8 @@ def crash() -> Crash:
 
 
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
-    """Stream a step. `chunks` is the number of pieces, or a list of the pieces themselves.
+    """Stream the answer of a step. `chunks` is the number of pieces, or a list of the pieces
+    themselves.
 
     With a list of pieces, the step can also be something other than an answer:
     ``stream(fail(error), chunks=["half an ans"])`` fails in the middle of an answer.

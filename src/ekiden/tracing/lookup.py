@@ -188,8 +188,8 @@ class TracedSession:
 async def read_trace(
     store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
 ) -> Trace:
-    """Read the trace of a session. With `children`, the trace includes the sessions that answered
-    questions of this session, the sessions that answered their questions, and so on.
+    """Read the trace of a session. With `children`, the trace includes the child sessions: sessions
+    in which other agents answered questions of this session, at any depth.
 
     `cost` is a function that computes the cost of model calls whose events have no cost. Deleted
     child sessions are left out. Raises `SessionNotFound` if the session does not exist::

@@ -82,8 +82,9 @@ def a2a_agent(
         partner = a2a_agent("https://partner.example", name="partner", token_env="PARTNER_TOKEN")
         triage = Agent("triage", model="…", handoffs=[partner])
 
-    If the remote task fails, the handoff is rolled back, and the source agent gets the reason. A
-    rollback cancels the remote task. Questions of the remote agent appear in the inbox.
+    If the remote task fails, the handoff is rolled back, and the agent that handed over gets the
+    reason. If the handoff is rolled back for another reason, the remote task is cancelled.
+    Questions of the remote agent appear in the inbox.
     """
     if isinstance(card, RemoteA2A):
         settings = card

@@ -62,16 +62,16 @@ async def fork_session(
     * `before_seq`: the point before the message of that event;
     * `at_seq`: the point after that event, and after all events that were stored together with it.
       For example, a turn is stored together with all outputs of its tools, and an answer together
-      with the end of its run. `meta["forked_at"]` of the new session is the number of the last
-      event that counts.
+      with the end of its run.
 
+    `meta["forked_at"]` of the new session is `before_seq`, or the number of the last copied event.
     The original session is unchanged, and may be running. The new session continues as if later
     events had never happened: it has the same agent, visible conversation, variables and unfinished
     run. `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
     approval, because an approval is valid for one call. "Always" approvals of the original session
-    do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again. Finished
-    tasks of a plan are not repeated. Variables of the user and of the app are not copied, because
-    all sessions of the user or the app share them.
+    do not apply. Unconfirmed handoffs count as confirmed. Queries to other agents that have no
+    answer yet are sent again. Finished tasks of a plan are not repeated. Variables of the user and
+    of the app are not copied, because all sessions of the user or the app share them.
 
     A fork before the first message stores nothing: the first run creates the session, as usual. A
     crash during the call leaves at most an empty session.
