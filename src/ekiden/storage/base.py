@@ -416,10 +416,10 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def open(self) -> None:
         """Connect to the database, and migrate its tables to the current format.
 
-        A second call does nothing. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`,
-        `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` if a copy into this store is
-        incomplete. A closed store can be opened again. `Session` and `Runner` open their store
-        themselves, even if it was closed before.
+        If the store is already open, nothing happens. Raises `StoreTooNew`, `StoreTooOld`,
+        `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` if a copy into
+        this store is incomplete. A closed store can be opened again. `Session` and `Runner` open
+        their store themselves, even if it was closed before.
         """
         ...
 

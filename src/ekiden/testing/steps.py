@@ -25,7 +25,7 @@ _START_US = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """A `Clock` that moves only when you call `advance`.
+    """A `Clock` that moves only when you call `advance` or `jump`.
 
     Use the clock only in the thread of the event loop.
     """
