@@ -98,7 +98,8 @@ class RunContextWrapper(Generic[TContext]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a copy of the variable `name`, or `default` if the variable does not exist. To
-        change the variable, call `set`. The description of `set` explains the prefixes of names."""
+        change the variable, call `set`. Names may have prefixes such as ``user:``, which `set`
+        explains."""
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
@@ -139,7 +140,8 @@ class RunContextWrapper(Generic[TContext]):
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
 
-        Without a current handoff there is nothing to roll back, and the call has no effect.
+        If no handoff of the session is unconfirmed, there is nothing to roll back, and the call has
+        no effect.
         """
         if self.link is None:
             raise UserError("on_rollback works in tools, callbacks and code of a run only")
@@ -147,7 +149,7 @@ class RunContextWrapper(Generic[TContext]):
 
     def publish(self, name: str, data: Any = None) -> None:
         """Publish an event with JSON `data`. The event is recorded. After the current step, it
-        fires the handoff triggers of type ``event`` that have this name."""
+        fires the handoff triggers of type ``event`` whose `event` is `name`."""
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
@@ -292,10 +294,10 @@ class RunContextWrapper(Generic[TContext]):
 
         The question appears in the inbox. The session is suspended until a person answers. By
         default there is no time limit. If no person answers within `deadline_s` seconds, `default`
-        becomes the answer. The record then has ``nobody`` as the name of the person. An option is a
-        text, or a mapping with a ``label``. `role` is the role of the people to ask; the default
-        role is ``operator``. After the answer your code runs again from its start, as after `ask`.
-        Raises `InboxItemClosed` if the question was withdrawn or expired without a default::
+        becomes the answer, and `by` of the answer is ``nobody``. An option is a text, or a mapping
+        with a ``label``. `role` is the role of the people to ask; the default role is ``operator``.
+        After the answer your code runs again from its start, as after `ask`. Raises
+        `InboxItemClosed` if the question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...

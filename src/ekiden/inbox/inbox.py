@@ -222,8 +222,8 @@ class Inbox:
     async def post(self, item: InboxItem) -> InboxItem:
         """Store a question, and return the stored item without waiting.
 
-        Posting the same id again returns the current item. Raises `UserError` for an invalid item,
-        or if the id belongs to another question.
+        If the store already has this question under the same id, the call returns the stored item.
+        Raises `UserError` for an invalid item, or if the id belongs to another question.
         """
         return (await self._post(item))[0]
 
@@ -246,11 +246,12 @@ class Inbox:
         return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
-        """The store writes that create the item, for callers that commit them together with other
-        writes, such as the writes of the waiting session. `created_at_us` of the item must be set.
+        """Return the store writes that create the item. Use this method to commit the item together
+        with other writes, such as the writes of the waiting session. The item must have
+        `created_at_us`.
 
-        If the id is taken, the later commit raises `StaleDocument`. Raises `UserError` in the same
-        cases as `post`.
+        If the store already has an item with this id, your commit raises `StaleDocument`. This
+        method raises `UserError` in the same cases as `post`.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")
@@ -261,7 +262,8 @@ class Inbox:
         deadline.
 
         If you cancel the call, the question is withdrawn, unless other callers wait for the same
-        item. Raises `InboxItemClosed` if the item was cancelled or expired.
+        item. Raises `InboxItemClosed` if the item was cancelled, or expired without a default
+        answer.
         """
         posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
@@ -349,7 +351,8 @@ class Inbox:
         always: bool = False,
         via: str = PROGRAM,
     ) -> BulkAnswer:
-        """Give the same answer to the item and to all identical open items (see `fingerprint`).
+        """Give the same answer to the item and to all other open items with the same content, such
+        as agent, subject, tool and arguments.
 
         Each item is answered only once, as with `answer`. Raises `InboxAnswerInvalid` if
         `arguments` differ from the arguments in the item.

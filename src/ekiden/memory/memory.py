@@ -97,8 +97,8 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """The name of the space that has these memories in the store. Raises `NoMemory` if the
-        memories belong to a user, but no user is given."""
+        """The name under which the store keeps these memories, derived from the app and the user.
+        Raises `NoMemory` if the memories belong to a user, but no user is given."""
         return space_of(self._settings.scope, app=self._app, user=self._user)
 
     async def store(
@@ -169,8 +169,8 @@ class Memory:
             return await self._store.delete_entries(space)
 
     async def deliver(self) -> DeliveryReport:
-        """Send all pending changes of all users to the back end. A change that fails stays pending,
-        and is sent again later. See `ekiden.memory.outbox`."""
+        """Send the changes that the external service (`settings.backend`) does not have yet, for
+        all users. If the service does not accept a change, the change is sent again later."""
         mirror, total = self._mirrored(), DeliveryReport()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))

@@ -163,7 +163,7 @@ class Router:
 
     @property
     def has_model(self) -> bool:
-        """Whether a model can be asked."""
+        """Whether the router has a model that it can ask."""
         return self._llm is not None
 
     async def prepare(self) -> str | None:
@@ -185,9 +185,10 @@ class Router:
         """Choose an agent for `text`. The agents in `exclude` are never chosen.
 
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
-        candidates in the decision. If no agent matches, `agent` of the decision is `None`, or the
-        default agent with the fallback `default_agent`. Raises `UserError` for an unknown strategy.
-        A failure of the model raises no exception, and the decision contains the reason.
+        candidates in the decision. If no agent matches, the decision has the agent `None`. With the
+        setting ``fallback="default_agent"``, it has the default agent instead. Raises `UserError`
+        for an unknown strategy. A failure of the model raises no exception, and the decision
+        contains the reason.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -217,11 +218,11 @@ class Router:
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Route a request of a session. The runtime calls this method. `options` may contain only
-        ``strategy``.
+        """Choose an agent for the request `text` of a session. The runtime calls this method.
+        `options` may contain only ``strategy``.
 
-        If no agent is chosen, the person gets a question as the reply, unless the setting
-        `fallback` is ``none``.
+        If no agent is chosen, the reply asks the person which agent should get the request. With
+        the setting ``fallback="none"`` there is no reply.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
@@ -252,8 +253,8 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """If `decision` has no agent, return a question that asks the person which agent should get
-        the request."""
+        """Return a question that asks the person which agent should get the request. Use it if
+        `decision` has no agent."""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [

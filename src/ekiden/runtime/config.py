@@ -129,7 +129,7 @@ class RunConfig:
     model: ModelName | Model | None = None
     """A model to use instead of the agents' own models."""
     model_settings: ModelSettings | None = None
-    """Settings that override the agents' own settings."""
+    """Model settings that override the agents' own `model_settings`."""
     model_timeout_s: Seconds = 120.0
     """The timeout of one model call, in seconds."""
     tool_timeout_s: Seconds | None = None
@@ -141,19 +141,21 @@ class RunConfig:
     `confirm` is made. With ``"inbox"``, people answer in the inbox, and the session is suspended
     until then. With `None`, these tools never run, and these handoffs are refused."""
     operator: Name = "operator"
-    """The role of the people who get questions that name no role."""
+    """The default role of questions to people: people with this role get the questions that name no
+    role."""
     escalation: Sequence[EscalationStep] = ()
-    """The roles to ask next if a question is not answered in time, and after how many seconds."""
+    """If a question is not answered in time: the roles to ask next, and the number of seconds after
+    which each role is asked."""
     bus: BusLimits = DEFAULT_LIMITS
-    """Settings of messages between agents: limits, and the rule that chooses the victim of a
-    deadlock."""
+    """Settings of messages between agents: limits, and the rule that chooses which query is
+    cancelled to end a deadlock."""
     app: Name | None = None
     """The name of the app that owns the shared `app:` variables and the memories. If `None`, there
     are no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
     memory`."""
     embedder: Embedder | Callable[[], Embedder] | None = None
     """The embedder for memories of the type `vector`, or a function that returns the embedder.
-    `None` means the embedder of the extra ``local``, which runs in this process."""
+    `None` means the built-in embedder, which runs in this process and needs ``ekiden[local]``."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
     """Input guardrails for every agent of the run. They run before the guardrails of the agent
     itself."""
@@ -197,13 +199,15 @@ class RunConfig:
     is raised."""
     busy_timeout_s: Amount = 30.0
     lease_s: Seconds = 30.0
-    """After this many seconds without a heartbeat, other processes may take over the session."""
+    """The process that runs a session renews its lease regularly. If it does not renew the lease
+    for this many seconds, other processes may take over the session."""
     events: bool = True
-    """Whether to record events that do not contain parts of the conversation."""
+    """Whether to record all events. If false, Ekiden records only handoffs, changes of variables,
+    and events with conversation items or an error."""
     trace_include_sensitive_data: bool = True
     """Whether traces may show content. If false, `Event.error` has no error text, and no trace in
-    any process shows prompts, answers, arguments, results or reasons of the run. The conversation
-    itself is stored in any case."""
+    any process shows prompts, answers, arguments, results or reasons of the run. The store contains
+    the whole conversation even if this is false."""
     sinks: Sequence[EventSink] = ()
     """Objects that get every event after the event was stored."""
     clock: Clock = SYSTEM_CLOCK

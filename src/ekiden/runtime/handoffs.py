@@ -107,12 +107,13 @@ class HandoffController:
         The session's agent must have a handoff to `to`. If no process runs the session, the target
         runs in this process until it answers. With ``run=False``, a worker runs the target. If a
         process already runs the session, that process makes the handoff: after the current step
-        (`graceful`), or at once (`immediate`). A request that would be refused does not interrupt
-        the step. The call waits for the handoff up to `timeout_s` seconds. The target must confirm
-        the handoff within the same time. Without `timeout_s`, the target has the time in the
-        handoff's policy, and the call waits up to 300 seconds. If another process runs the session,
-        `wait_s` limits the wait for that process. After this time the call returns the status
-        ``initiated`` with the id of the request, which stays open until it is done or cancelled.
+        (`graceful`), or at once (`immediate`). An `immediate` request interrupts the step only if
+        the handoff passes the checks. The call waits up to `timeout_s` seconds for the handoff, and
+        the target must confirm the handoff within the same time. Without `timeout_s`, the call
+        waits up to 300 seconds, and the policy of the handoff limits the time of the target. If
+        another process runs the session, `wait_s` limits the wait for that process. After `wait_s`
+        seconds the call returns the status ``initiated``. The request then stays open until it is
+        done or cancelled.
 
         If the handoff has started but has not ended, for example because the run is out of budget,
         the status is `transferring`. The `request_id` of the result is always the id of the
@@ -143,16 +144,18 @@ class HandoffController:
     async def initiate(
         self, request: HandoffRequest, *, run: bool = True, wait_s: float | None = None
     ) -> HandoffResult:
-        """Hand over the task of `request`. The task id is the id of the task's session.
+        """Hand over the task that `request` describes. The `task_id` in its context is the id of a
+        session.
 
-        The transaction of the handoff appends `request.context.conversation_history` to the
-        conversation, and sets variables from `task_state`. A refusal or a rollback restores both. A
-        task without a session gets a new session, with the source as its active agent. The handoff
-        is refused if the source does not exist or does not have the task.
-        `metadata["handoff_chain"]` names agents that had the task before; the checks for depth and
-        cycles include them. The default of `timeout` is the timeout of the handoff between the two
-        agents. In all other respects the call works like `start`. The controller creates the id of
-        the handoff. Pass the `request_id` of the result to `get` and `cancel`.
+        The handoff appends `request.context.conversation_history` to the conversation, and sets the
+        session's variables from `request.context.task_state`. If the handoff is refused or rolled
+        back, neither change remains. A task without a session gets a new session, with the source
+        as its active agent. The handoff is refused if the source does not exist or does not have
+        the task. `request.context.metadata["handoff_chain"]` names agents that had the task in
+        another system. They count in the checks for the maximum depth and for cycles. Without
+        `request.context.timeout`, the timeout in the policy of the handoff applies. In all other
+        respects the call works like `start`. The controller creates the id of the handoff. Pass the
+        `request_id` of the result to `get` and `cancel`.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -186,7 +189,8 @@ class HandoffController:
         return await self._request_runner(task_id, asked, wait_s=wait_s, new=new).finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
-        """Return the handoff with all its details. Raises `HandoffNotFound` for an unknown id."""
+        """Return the handoff with all its details. Raises `HandoffNotFound` if the store has no
+        handoff with this id."""
         await self._store.open()
         return await read_handoff(self._store, handoff_id)
 
@@ -200,10 +204,10 @@ class HandoffController:
     ) -> HandoffResult:
         """Roll back an unconfirmed handoff, or withdraw a handoff request.
 
-        Later unconfirmed handoffs of the session are rolled back first. A finished handoff is not
-        changed, and the result shows its status. With `wait_s`, the call waits at most this many
-        seconds for the process that runs the session, and then returns the current status. Raises
-        `HandoffNotFound`.
+        If later handoffs of the session are also unconfirmed, they are rolled back first. If the
+        handoff has already finished, nothing changes, and the result shows its status. With
+        `wait_s`, the call waits at most this many seconds for the process that runs the session,
+        and then returns the current status. Raises `HandoffNotFound`.
         """
         plain_text("reason", reason)
         by = actor(by)

@@ -178,10 +178,10 @@ class Runner:
 
         The wait may take days. The questions are in the store, so after a restart you can call this
         method again in any process. If another process, such as a worker, continues the session,
-        the call waits for that process, and reads the result from the store. In this case a failure
-        raises no exception, and the result has the failure as its outcome. Raises `TimeoutError` if
-        there is no answer within `timeout_s` seconds. The session does not change then. Raises
-        `UserError` if the session is not waiting::
+        the call waits for that process, and reads the result from the store. If the run fails in
+        that process, this call raises no exception, and the result has the failure as its outcome.
+        Raises `TimeoutError` if there is no answer within `timeout_s` seconds. A timeout does not
+        change the session. Raises `UserError` if the session is not waiting::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

@@ -262,8 +262,8 @@ class Session:
         return await self.store.events(self.session_id, after=after)
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """Return the items of the current conversation. With `limit`, return only this many of the
-        last items."""
+        """Return the items of the current conversation. With `limit`, return only the last `limit`
+        items."""
         await self.store.open()
         items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
@@ -320,8 +320,8 @@ class Session:
     async def delete(self) -> None:
         """Delete the stored session. Raises `SessionNotFound` and `SessionBusy`.
 
-        Open questions of the session are not withdrawn, and agents that wait for its answer keep
-        waiting. To end these waits as well, use `ekiden.delete_session`.
+        Open questions of the session are not withdrawn, and agents that wait for an answer from the
+        session keep waiting. To end these waits as well, use `ekiden.delete_session`.
         """
         from ekiden.sessions.search import delete_with_texts
 

@@ -47,21 +47,22 @@ class McpServer(Checked):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment variables for the server. Besides these, the server gets only a few harmless
-    variables of this process."""
+    """Environment variables for the server. From the environment of this process, the server gets
+    only a few variables, such as ``PATH``."""
     cwd: str | None = None
     """The working folder, relative to the folder of the project. The default is the folder of the
     project."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: bool = False
-    """If true, agents do not get the tools of this server, even if they name them."""
+    """If true, agents do not get the tools of this server, even if the agents list these tools."""
     timeout: Seconds = _TIMEOUT_S
     """The timeout of the connection, and of each call, in seconds."""
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
-        """A copy with all variables replaced. Raises `McpUnavailable` if a variable is not set, or
-        if its value makes a header or an address invalid."""
+        """Return a copy in which variables such as ``${NAME}`` are replaced by their values in
+        `environment`. Raises `McpUnavailable` if a variable is not set, or if its value makes a
+        header or the address invalid."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:

@@ -91,7 +91,8 @@ class McpConnection:
 
 
 class McpTools:
-    """Gives agents the tools of MCP servers. Name the tools as in agent files.
+    """Gives agents the tools of MCP servers. The tools have the same names as in agent files, such
+    as ``mcp:github/*``.
 
     A server is started or connected when one of its tools is first needed, and closed at the end::
 
@@ -133,11 +134,12 @@ class McpTools:
         return dict(self._failures)
 
     async def open(self, names: Iterable[str] | None = None) -> None:
-        """Connect the servers that have the tools in `names`, all at the same time. Without
-        `names`, connect all servers.
+        """Connect at the same time all servers of the tools in `names`. Without `names`, connect
+        all servers.
 
-        Servers that fail are in `failures` afterwards. Servers that failed earlier are tried again.
-        Raises `UnknownTool` for the name of a tool whose server is unknown.
+        Servers that failed earlier are tried again. Afterwards, `failures` contains the servers
+        that could not be connected. Raises `UnknownTool` for the name of a tool whose server is
+        unknown.
         """
         if names is None:
             wanted = set(self._connections)
@@ -151,9 +153,10 @@ class McpTools:
 
         A name is ``mcp:server/tool``, ``mcp:server/*``, ``mcp:server`` or ``mcp__server__tool``,
         the form that some other programs use. The servers of these tools are connected at the same
-        time. A server that failed before is not tried again; call `open` for that. A `disabled`
-        server has no tools. Raises `McpUnavailable` for the first server that cannot be connected,
-        and `UnknownTool` for the name of an unknown tool, or of a tool whose server is unknown.
+        time. A server that failed before is not tried again. To try it again, call `open`. A
+        `disabled` server has no tools. Raises `McpUnavailable` for the first server that cannot be
+        connected, and `UnknownTool` for the name of an unknown tool, or of a tool whose server is
+        unknown.
         """
         references = [(name, read_name(name, self._servers)) for name in names]
         needed = {reference.server for _, reference in references}

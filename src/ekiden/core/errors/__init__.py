@@ -275,7 +275,7 @@ class HandoffRefused(HandoffError):
     """The handoff was refused or rolled back. `refusal` is the code of the reason, such as
     `MAX_DEPTH_EXCEEDED`.
 
-    The source agent keeps the conversation.
+    The source agent keeps the conversation or gets it back.
     """
 
     code = "handoff.refused"

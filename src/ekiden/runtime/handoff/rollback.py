@@ -197,7 +197,7 @@ async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """The argument of a function registered with ``ctx.on_rollback``."""
+    """The argument of a compensation, a function that was registered with ``ctx.on_rollback``."""
 
     key: str
     arguments: Any

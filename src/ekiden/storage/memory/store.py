@@ -57,7 +57,7 @@ class MemoryStore(MemorySessions):
     """A `Store` in the memory of this process.
 
     No other process can use this store. The lease of a session therefore ends only when it is
-    released, or when a test calls `advance`. `clock` gives the times of messages::
+    released, or when a test calls `advance`. The times of messages come from `clock`::
 
         session = Session("s1", store=MemoryStore())
     """
@@ -271,8 +271,8 @@ class MemoryStore(MemorySessions):
     # them for each message.
 
     def put_now(self, put: QueuePut) -> int | None:
-        """Store one message as `put_messages` does, but without ``await``. Returns the id of the
-        message, or `None` if the store already has the message."""
+        """Store one message as `put_messages` does, but without ``await``. Returns the number of
+        the stored message, or `None` if the store already has a message with this id."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s
@@ -285,8 +285,8 @@ class MemoryStore(MemorySessions):
         return number
 
     def answer_now(self, key: str, answer: Any) -> Settled:
-        """Settle one message as answered, as `settle_messages` does, but without ``await``. The
-        answer must be JSON or `None`; this method does not check it."""
+        """Mark one message as answered, as `settle_messages` does, but without ``await``. The
+        answer must be JSON or `None`; this method does not check this."""
         if self._closed:
             self._check_open()
         if answer is not None and type(answer) is not OwnJson:
@@ -304,7 +304,7 @@ class MemoryStore(MemorySessions):
         return settled
 
     def forget_now(self, key: str) -> None:
-        """Remove a message, whatever its state; do nothing if it does not exist."""
+        """Remove a message in any state. If the message does not exist, do nothing."""
         self._messages.forget(key)
 
     async def take_messages(

@@ -50,11 +50,11 @@ class PostgresStore(
 ):
     """A `Store` in one schema of a PostgreSQL database, 14 or newer.
 
-    `url` is ``postgresql://user:password@host:port/database``; it may also name the schema, as
-    ``?schema=name``. The default schema is ``ekiden``. The first call connects and migrates. The
-    store has a pool of at most `max_size` connections. While a caller waits for changes, one more
-    connection listens for them. The store stays usable after an error or a broken connection: the
-    next call reconnects::
+    `url` is ``postgresql://user:password@host:port/database``; the URL may also name the schema, as
+    ``?schema=name``. The default schema is ``ekiden``. The first call connects to the database and
+    migrates the tables. The store has a pool of at most `max_size` connections. While a caller
+    waits for changes, one more connection listens for them. The store stays usable after an error
+    or a broken connection: the next call reconnects::
 
         async with PostgresStore("postgresql://desk@db.example.com/desk") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))

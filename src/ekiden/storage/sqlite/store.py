@@ -67,7 +67,8 @@ _LATEST_MS: Final = 2**63 - 1
 
 
 class SqliteStore(SqliteSearch, QueueStarts):
-    """A `Store` in a file that only this user can read. A missing folder is created.
+    """A `Store` in a file that only the current user of the operating system can read. A missing
+    folder is created.
 
     Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
     jump of the wall clock does not affect them::
@@ -248,7 +249,8 @@ class SqliteStore(SqliteSearch, QueueStarts):
     # Journal
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """The same as `Journal.commit`. The returned future completes even if it is not awaited."""
+        """Like `Journal.commit`. If the store is open, the commit is also made if you do not await
+        it."""
         if self._parts is None:
             return self._commit_once_open(claim, commit)
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())
