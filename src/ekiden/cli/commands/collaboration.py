@@ -63,7 +63,7 @@ class Opening:
         float | None,
         Parameter(
             validator=Number(gte=0.001, lte=86_000),
-            help="Seconds that the other agents have to answer. Default: 30 in a call for bids, "
+            help="Seconds that the invited agents have to answer. Default: 30 in a call for bids, "
             "otherwise 300.",
         ),
     ] = None

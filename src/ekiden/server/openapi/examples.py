@@ -81,7 +81,7 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "tool_call": EventKind(
-        "A tool call has a result. The last item is the output. If the tool failed, `error` is "
+        "A tool call ended. The last item is the output. If the tool failed, `error` is "
         "set. If the model called an unknown tool or made a second handoff in one turn, no tool "
         "ran: the event has an `error` and no `step`.",
         {
@@ -229,7 +229,7 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "agent_error": EventKind(
-        "A run failed, or, in an event without a session, a handler on the bus failed. The error "
+        "A run failed. If the event has no session, a message handler on the bus failed. The error "
         "text is in `error`.",
         {
             "outcome, code": (
