@@ -42,7 +42,7 @@ class SessionSummary(Value):
     """The current agent of the session."""
     status: SessionStatus
     outcome: OutcomeName | None
-    """The outcome of the last run of the session; `null` before the first outcome."""
+    """The outcome of the last run of the session; `null` until this run has ended."""
     user_id: str | None
     priority: int
     """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""

@@ -261,8 +261,8 @@ class Party:
         counter: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Reject the current terms. This ends the collaboration. To propose other terms, use
-        `counter`."""
+        """Reject the current terms. This ends the collaboration, unless the argument `counter`
+        proposes other terms."""
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)
         record = await self._ledger.load(collaboration_id)

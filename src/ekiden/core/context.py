@@ -268,9 +268,9 @@ class RunContextWrapper(Generic[TContext]):
     ) -> None:
         """Send another agent a message, and continue without an answer.
 
-        The message is stored with the current step. An agent of the team handles the message in a
-        new session. A message for any other agent stays in the mailbox of that agent. Raises
-        `MailboxFull` if the mailbox is full.
+        The message is stored with the current step. If the agent belongs to the team, it handles
+        the message in a new session. Otherwise the message stays in the mailbox of the agent.
+        Raises `MailboxFull` if the mailbox is full.
         """
         from ekiden.core.questions import Ask
 

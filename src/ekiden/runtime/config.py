@@ -151,8 +151,8 @@ class RunConfig:
     cancelled to end a deadlock."""
     app: Name | None = None
     """The name of the app that owns the shared `app:` variables and the memories. If `None`, there
-    are no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
-    memory`."""
+    are no `app:` variables, and memories belong to the app ``ekiden``. This is also the default app
+    of the command `ekiden memory`."""
     embedder: Embedder | Callable[[], Embedder] | None = None
     """The embedder for memories of the type `vector`, or a function that returns the embedder.
     `None` means the built-in embedder, which runs in this process and needs ``ekiden[local]``."""

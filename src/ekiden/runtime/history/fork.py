@@ -57,10 +57,10 @@ async def fork_session(
 ) -> Session:
     """Create a new session that continues from an earlier point of `session_id`.
 
-    Name the point in one of two ways:
+    Give the number of an event in one of two ways:
 
-    * `before_seq`: the point before the message of that event;
-    * `at_seq`: the point after that event, and after all events that were stored together with it.
+    * `before_seq`: the new session continues from before this event, which must have a message;
+    * `at_seq`: it continues from after this event and all events that were stored together with it.
       For example, a turn is stored together with all outputs of its tools, and an answer together
       with the end of its run.
 
