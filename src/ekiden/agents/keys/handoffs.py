@@ -127,7 +127,8 @@ _FIELDS = (
     Field(
         name="type",
         kind=Choice(_TYPES),
-        text="What starts the handoff. `explicit`: only a person or a program starts it.",
+        text="What starts the handoff. `explicit`: only the model, a person or a program "
+        "starts it.",
         required=True,
         example="condition",
     ),
@@ -271,7 +272,7 @@ _CONFIRM = Object(
         name="timeout",
         kind=SECONDS,
         text="Seconds after which the question expires and the handoff fails. Default: 30 for an "
-        "`Approver`; a question in the inbox does not expire.",
+        "`Approver`, none for a question in the inbox.",
     ),
     wanted="true, false or a mapping with prompt_template, timeout",
 )
@@ -289,7 +290,8 @@ _HANDOFF = Object(
         name="when",
         kind=Choice(("manual", "auto", "conditional")),
         text="`manual`: the model decides. `auto`: a trigger starts the handoff. `conditional`: "
-        "the model decides while `condition` holds. Default: `manual`, or `auto` with a trigger.",
+        "the model decides while `condition` holds. Default: `auto` with a trigger whose type is "
+        "not `explicit`, otherwise `manual`.",
     ),
     Field(
         name="description",
@@ -345,7 +347,8 @@ _HANDOFF = Object(
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Time limit in seconds for the source to finish, and again for the target to answer.",
+        text="Time limit in seconds for the source to finish; the same limit then applies to the "
+        "target's answer.",
         default=DEFAULT_TIMEOUT_S,
     ),
     Field(

@@ -385,7 +385,7 @@ CONFIRMATION = Object(
         name="timeout",
         kind=SECONDS,
         text="Seconds after which the question expires and the tool does not run. Default: 30 for "
-        "an `Approver`; a question in the inbox does not expire.",
+        "an `Approver`, none for a question in the inbox.",
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )
