@@ -386,7 +386,7 @@ class HandoffsApi(Protocol):
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List handoffs, newest first. The first page begins with handoff requests that wait for a
-        running session. These requests do not count towards the limit."""
+        running session. These requests do not count towards `limit`."""
         ...
 
     @endpoint(

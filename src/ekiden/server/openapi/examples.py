@@ -222,7 +222,7 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "agent_complete": EventKind(
-        "A run ended without an error. If an agent answered, there are no `details`.",
+        "A run ended without an error. If an agent answered, there is no `outcome`.",
         {
             "outcome": "`refused`, `out_of_budget`, `waiting` or `cancelled`",
             "limit, allowed, used": "for `out_of_budget`",
