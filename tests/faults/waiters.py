@@ -75,7 +75,11 @@ class Waiter:
     async def live(self) -> None:
         """Ask at random, and answer in between."""
         random = Random(f"{self._job.seed} {self.name}")
-        others = [name for name in self._job.everybody if name != self.name]
+        everybody = self._job.everybody
+        others = [name for name in everybody if name != self.name]
+        # Each agent asks the next one before it answers anybody: a deadlock, however slow the
+        # machine is.
+        await self._ask([everybody[(everybody.index(self.name) + 1) % len(everybody)]], "all")
         for _ in range(self._job.rounds):
             await self._answer()
             modes: Sequence[GroupMode] = ("any", "all")
