@@ -392,7 +392,7 @@ class Reloader:
     ) -> str | None:
         """Wait for a change, and return the changed file; `None` if it is time to stop.
 
-        A server that could not start is restarted after the next change, too.
+        A server that could not start is also restarted after the next change.
         """
         while not self._is_stopping:
             time.sleep(_CHECK_FILES_EVERY_S)
