@@ -379,6 +379,7 @@ class EventStream:
         """Events that were read from the store for this stream only."""
         self._pending: asyncio.Future[None] | None = None
         """The future that the stream waits for; `close` ends the wait."""
+        self._starting = asyncio.Lock()
         self._taken = False
         self._closed = False
 
@@ -460,8 +461,13 @@ class EventStream:
         return not self._follow and self._place == self._end
 
     async def _begin(self) -> None:
-        if self._place is not None:
-            return
+        # `anext` and `async with` may start one stream at the same time. A second start would find
+        # a later end, and skip events, or read the same page twice.
+        async with self._starting:
+            if self._place is None:
+                await self._find_start()
+
+    async def _find_start(self) -> None:
         if self._after is None or not self._follow:
             self._end = await self._patience.insist(self._store.feed_end, self._pause)
         place = self._end if self._after is None else self._after

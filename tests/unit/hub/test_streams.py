@@ -207,6 +207,18 @@ async def test_an_event_id_that_is_not_text_is_refused(hub: EventHub) -> None:
         hub.subscribe(after=7)
 
 
+async def test_a_stream_that_two_tasks_start_at_once_starts_once(
+    store: Store, hub: EventHub
+) -> None:
+    await happen(store, *numbered(1, 3))
+    [first] = await take(hub.subscribe(after=""), 1)
+    stream = hub.subscribe(after=first.id)
+    reading = asyncio.create_task(take(stream, 3))
+    await asyncio.gather(stream.__aenter__(), asyncio.sleep(0))
+    await happen(store, "e4")
+    assert names(await reading) == numbered(2, 4)
+
+
 async def test_two_tasks_cannot_read_one_stream(hub: EventHub) -> None:
     stream = hub.subscribe(after="")
     first = asyncio.create_task(anext(stream))
