@@ -490,7 +490,8 @@ class EventStream:
         """Read a page from the store; returns whether there are events."""
         page = await self._patience.insist(lambda: read_page(self._store, place), self._pause)
         if page is not None:
-            self._page.extend(events_of(page))
+            # Not added: a start that was cancelled below reads the same page again.
+            self._page = deque(events_of(page))
             await asyncio.sleep(0)  # A store in memory never yields to other tasks.
         return bool(self._page)
 

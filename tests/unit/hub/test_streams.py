@@ -219,6 +219,22 @@ async def test_a_stream_that_two_tasks_start_at_once_starts_once(
     assert names(await reading) == numbered(2, 4)
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_stream_whose_start_was_cancelled_starts_again_without_repeating_events(
+    hub: EventHub, store: Store, turns: int
+) -> None:
+    await happen(store, *numbered(1, 3))
+    [first] = await take(hub.subscribe(after=""), 1)
+    stream = hub.subscribe(after=first.id)
+    starting = asyncio.create_task(stream.__aenter__())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait((starting,))
+    await happen(store, "e4")
+    assert names(await take(stream, 3)) == numbered(2, 4)
+
+
 async def test_two_tasks_cannot_read_one_stream(hub: EventHub) -> None:
     stream = hub.subscribe(after="")
     first = asyncio.create_task(anext(stream))
