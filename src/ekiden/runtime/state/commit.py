@@ -50,6 +50,7 @@ class _Batch:
     cursor: dict[str, Any]
     state: StateChange | None
     items_before: int
+    new_handoffs: list[PendingHandoff]
     side_writes: SideWrites
     stored: bool = False
 
@@ -323,11 +324,9 @@ class Committing(Recording):
 
     def _take_batch(self) -> _Batch:
         state = None if self._variables is None else self._variables.take()
-        if self.cursor.handoffs.open:
-            if state is not None:
-                self._keep_variables(state)
-            self._new_handoffs.clear()
         if state is not None:
+            if self.cursor.handoffs.open:
+                self._keep_variables(state)
             self._tell_state(state.told)
         if self.is_watched:
             # Hashes are only needed now if observers read the events. Otherwise they are computed
@@ -340,23 +339,26 @@ class Committing(Recording):
             cursor=self._cursor_to_store().to_json(),
             state=state,
             items_before=self._pending_items,
+            new_handoffs=self._new_handoffs,
             side_writes=self._side_writes,
         )
         self._side_writes = NO_SIDE_WRITES
         self.kept = None
         # While this batch is being stored, other tools record for the next commit.
-        self._pending, self._steps = [], {}
+        self._pending, self._steps, self._new_handoffs = [], {}, []
         self._pending_items = len(self.visible)
         return batch
 
     def _put_back(self, batch: _Batch) -> None:
-        """Record a refused batch again, before everything that was recorded since."""
+        """Undo `_take_batch`: the next commit stores the refused batch and the records since."""
         events = batch.events
         if batch.state is not None:
+            # The next commit puts the changes of variables into its events again.
             self.variables.put_back(batch.state)
             events = [_without_state(event) for event in events]
         self._pending = [*events, *self._pending]
         self._steps = {**batch.steps, **self._steps}
+        self._new_handoffs = [*batch.new_handoffs, *self._new_handoffs]
         self._pending_items = batch.items_before
         self._side_writes = batch.side_writes.extended(self._side_writes)
 

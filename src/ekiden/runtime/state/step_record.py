@@ -233,6 +233,7 @@ class Recording:
     _known: dict[str, Agent[Any]]
     _labels: dict[str, str]
     _new_handoffs: list[PendingHandoff]
+    """The open handoffs that the next commit stores for the first time."""
     _pending: list[Event]
     _pending_items: int
     _seq: int
