@@ -120,7 +120,7 @@ class PlanSteps:
         """Record and store the result of the task."""
         self.results.append(result)
         self._ended.add(place)
-        self._last_number = max(self._last_number, len(self.results) - 1) + 1
+        self._last_number += 1
         # The data may be large, and is already stored in the answer to the attempt.
         stored = {**to_json(result), "data": None}
         attempt = self.last_attempt(place) if result.success else 0
