@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
 from ekiden.core.integrations.registry import Integration, integrations
@@ -325,18 +324,11 @@ def _checked(hits: object) -> Sequence[RemoteHit]:
     return hits
 
 
-_mirrors: WeakKeyDictionary[MemoryBackend, RemoteCopy] = WeakKeyDictionary()
-_by_id: dict[int, RemoteCopy] = {}
-"""Back ends that cannot be keys of a dictionary; they are never removed."""
+_copies: dict[int, RemoteCopy] = {}
+"""By the id of the back end. Copies are never removed, so no other back end gets this id."""
 
 
 def remote_copy_of(backend: MemoryBackend) -> RemoteCopy:
     """The `RemoteCopy` of this process for this back end. All callers share it, so they share the
     count of failures."""
-    try:
-        found = _mirrors.get(backend)
-    except TypeError:
-        return _by_id.setdefault(id(backend), RemoteCopy(backend))
-    if found is None:
-        found = _mirrors[backend] = RemoteCopy(backend)
-    return found
+    return _copies.setdefault(id(backend), RemoteCopy(backend))
