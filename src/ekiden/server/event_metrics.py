@@ -137,8 +137,8 @@ class EventMetrics:
     """Counts each event once. Objects of this class are not thread-safe."""
 
     def __init__(self, registry: CollectorRegistry, *, since_us: int | None = None) -> None:
-        """Events before `since_us`, by default now, are not counted. So copies of old events in
-        forks and imports are left out."""
+        """Events before `since_us`, by default now, are not counted. So old events of imported
+        sessions are left out."""
         began = SYSTEM_CLOCK.now_us() if since_us is None else since_us
         self._since_us = began - _GRACE_US
         self._model = FewNames(MOST_MODELS)

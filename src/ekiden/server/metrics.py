@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal, Protocol, TypeAlias
@@ -19,7 +19,8 @@ from ekiden.core.events import Event
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.project.service import TenantService
 from ekiden.server.event_metrics import OTHER, EventMetrics, FewNames, one_of
-from ekiden.storage.base import MessageFilter, SessionFilter, Store
+from ekiden.storage.base import MessageFilter, SessionFilter, SessionRow, Store
+from ekiden.storage.records import is_copied
 
 Transport: TypeAlias = Literal["sse", "websocket"]
 
@@ -267,9 +268,33 @@ class Counting:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _count(self, desk: TenantService) -> None:
+        forks = _Forks(desk.store)
         try:
             async with desk.hub.subscribe() as stream:
                 async for found in stream:
-                    self._metrics.observe(found.event, tenant=desk.tenant)
+                    if not await forks.copied(found.event):
+                        self._metrics.observe(found.event, tenant=desk.tenant)
         except EkidenError as exc:
             _log.warning("the events of %s are not counted any more: %s", desk.tenant, exc)
+
+
+class _Forks:
+    """Recognizes the events that forks copied: they were counted in the original session."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: dict[str, SessionRow] = {}
+        """The forks whose copied events are being read."""
+
+    async def copied(self, event: Event) -> bool:
+        """Whether a fork copied the event. The events of a session must come in order."""
+        if event.seq == 1 and event.session_id:
+            with suppress(EkidenError):
+                self._rows[event.session_id] = await self._store.get(event.session_id)
+        row = self._rows.get(event.session_id)
+        if row is None:
+            return False
+        if is_copied(row, event):
+            return True
+        del self._rows[event.session_id]
+        return False

@@ -112,6 +112,26 @@ async def test_events_of_every_tenant_are_counted_once(app: FastAPI) -> None:
         assert found["ekiden_runs_total", labels] == 1
 
 
+async def test_events_that_a_fork_copied_are_not_counted_again(app: FastAPI) -> None:
+    metrics, desk = app.state.metrics, await app.state.service.tenant_service()
+    async with client_of(app) as client:
+        first = await _run(client)
+        branch = await client.post(f"/api/v1/sessions/{first}/fork", json={})
+        await _run(client, branch.json()["session_id"])
+    last = Event(
+        session_id="",
+        seq=0,
+        type="message",
+        at_us=await desk.store.now_us(),
+        details={"deadlock": []},
+    )
+    await desk.store.write(Batch(events=[last]))
+    await until(metrics, desk, "ekiden_deadlocks_total", 1)
+    found = samples((await metrics.collect([desk])).decode())
+    labels = (("outcome", "done"), ("tenant", "default"))
+    assert found["ekiden_runs_total", labels] == 2
+
+
 async def test_closing_a_tenant_service_ends_its_counting(app: FastAPI) -> None:
     counting = Counting(app.state.metrics)
     desk = await app.state.service.tenant_service("acme")
@@ -127,9 +147,10 @@ async def test_closing_a_tenant_service_ends_its_counting(app: FastAPI) -> None:
     await counting.close()
 
 
-async def _run(client: httpx2.AsyncClient) -> None:
-    found = await client.post("/api/v1/runs", json={"input": "hi"})
+async def _run(client: httpx2.AsyncClient, session_id: str | None = None) -> str:
+    found = await client.post("/api/v1/runs", json={"input": "hi", "session_id": session_id})
     assert found.status_code < 300, found.text
+    return str(found.json()["session_id"])
 
 
 async def test_a_request_that_fails_or_sends_nothing_is_counted() -> None:
