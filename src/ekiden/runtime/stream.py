@@ -97,7 +97,7 @@ class _Pipe:
         if self.task is None:
             self.task = asyncio.create_task(self._read())
             _reading.add(self.task)
-            self.task.add_done_callback(_reading.discard)
+            self.task.add_done_callback(self._end)
         return await self._slot
 
     async def ended(self) -> None:
@@ -123,9 +123,13 @@ class _Pipe:
                 raise
         except BaseException as exc:
             self._fail(exc)
-        finally:
-            self._is_over = True
-            self._give(_END)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """End the iterator. The task cannot do this: it runs no code if it is cancelled before its
+        first step."""
+        _reading.discard(task)
+        self._is_over = True
+        self._give(_END)
 
     def _give(self, shown: Any) -> None:
         if self._slot is not None and not self._slot.done():

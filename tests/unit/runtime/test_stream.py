@@ -219,6 +219,20 @@ async def test_cancelling_now_cancels_the_remote_agent_and_keeps_the_session() -
         assert (await Runner.resume(desk, session)).final_output == "well"
 
 
+async def test_a_stream_ends_if_its_run_is_cancelled_before_the_first_step() -> None:
+    streaming = Runner.run_streamed(Agent("a", model=ScriptedModel([])), "hi")
+
+    async def read() -> list[str]:
+        return [shown.type async for shown in streaming.events() if isinstance(shown, Event)]
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    streaming.cancel("now")
+    async with asyncio.timeout(60):
+        assert await reading == []
+    assert not streaming.is_complete
+
+
 @pytest.mark.parametrize("kind", ["events", "stream_events"])
 def test_a_stream_reader_that_raises_leaves_no_warnings(
     kind: str,
