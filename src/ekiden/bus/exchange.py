@@ -104,7 +104,7 @@ class BusCore:
         self.services: dict[str, BusService] = {}
         """The services that take messages, by agent."""
         self._named: dict[str, BusService] = {}
-        """All services by agent, including those that are starting."""
+        """All services by agent, including those that are starting or closing."""
         self._reader = StoreReader(self._parts, self.services)
         self._mailboxes = MailboxWriter(self._parts, self.services, self._reader)
         self.queries = BusQueries(self._parts, self.services, self._reader, self._mailboxes)
@@ -129,12 +129,14 @@ class BusCore:
                 f"this bus serves {agent!r} already: serve it with more `concurrency`, or from "
                 "another bus on the same store"
             )
-        service = BusService(self._parts, agent, handler, concurrency, self._leave)
+        service = BusService(self._parts, agent, handler, concurrency, self._closing, self._closed)
         # The name is taken before the first await, so that two calls cannot both serve the agent.
         self._named[agent] = service
         try:
             await self._parts.presence.enter(agent, concurrency)
             others, _ = await self._parts.presence.reclaim(agent, thoroughly=True)
+            if service.is_closing:
+                raise BusError(f"the bus was closed while it began to serve {agent!r}")
             # While no other process serves the agent, messages sent here are stored as already
             # taken by this service.
             service.alone = not others
@@ -263,10 +265,13 @@ class BusCore:
                 raise
             raise BusError(_CLOSED) from None
 
-    def _leave(self, service: BusService) -> None:
-        if self._named.get(service.agent) is service:
-            del self._named[service.agent]
-            self.services.pop(service.agent, None)
+    def _closing(self, service: BusService) -> None:
+        self.services.pop(service.agent, None)
+
+    def _closed(self, service: BusService) -> None:
+        # Not earlier: the service removes the agent's presence document when it closes, which would
+        # hide a new service from other processes.
+        del self._named[service.agent]
 
     async def _asked_agent(self, query: AgentMessage) -> str:
         """The agent that was asked, according to the store: the caller's copy could be forged."""

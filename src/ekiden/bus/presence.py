@@ -81,6 +81,11 @@ class Presence:
         self._loop = asyncio.get_running_loop()
         self._versions: dict[str, tuple[int, int]] = {}
         """The version of our document and the concurrency, by agent."""
+        self._stored: set[str] = set()
+        """The agents whose document may be stored."""
+        self._writing = asyncio.Lock()
+        """Held while documents are created or removed: an agent that leaves while it enters must
+        leave no document."""
         self._renew_at = 0.0
         self.can_lapse = store.shared
         """False for a store in memory, where no other process can take over."""
@@ -101,10 +106,15 @@ class Presence:
 
     async def enter(self, agent: str, concurrency: int) -> None:
         """Begin to serve the agent."""
+        async with self._writing:
+            await self._enter(agent, concurrency)
+
+    async def _enter(self, agent: str, concurrency: int) -> None:
         # Read before the store's time, so that this process considers itself lapsed before others
         # do.
         now = self._loop.time()
         until_us = await self._until_us()
+        self._stored.add(agent)
         await self._store.write_documents([self._write(agent, concurrency, until_us)])
         document = await self._store.get_document(PRESENCE, f"{agent}/{self._owner}")
         # All documents are renewed together, so the times of the first one also hold for later
@@ -116,9 +126,12 @@ class Presence:
 
     async def leave(self, agent: str) -> None:
         """Stop serving the agent."""
-        if self._versions.pop(agent, None) is not None:
-            gone = DocumentWrite(collection=PRESENCE, key=f"{agent}/{self._owner}", body=None)
-            await self._store.write_documents([gone])
+        async with self._writing:
+            self._versions.pop(agent, None)
+            if agent in self._stored:
+                self._stored.discard(agent)
+                gone = DocumentWrite(collection=PRESENCE, key=f"{agent}/{self._owner}", body=None)
+                await self._store.write_documents([gone])
 
     def schedule_check(self) -> None:
         """Schedule the next check of other processes not later than the next renewal."""
@@ -139,8 +152,9 @@ class Presence:
             ]
         )
         for agent in lost:
-            if agent in self._versions:
-                await self.enter(agent, self._versions[agent][1])
+            async with self._writing:
+                if agent in self._versions:
+                    await self._enter(agent, self._versions[agent][1])
         self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
         # With a slow store, documents would expire before any work is started: make the next ones
         # valid for longer.

@@ -51,6 +51,7 @@ class BusService:
         handler: Handler,
         concurrency: int,
         on_close: Callable[[BusService], None],
+        on_closed: Callable[[BusService], None],
     ) -> None:
         self.agent = agent
         self.queue = agent_queue(agent)
@@ -58,6 +59,7 @@ class BusService:
         self._parts = parts
         self._handler = handler
         self._on_close = on_close
+        self._on_closed = on_closed
         self._results = DeliveryResults(parts, agent)
         self._deliveries: dict[str, Delivery] = {}
         """All messages that this service has, by id."""
@@ -103,10 +105,16 @@ class BusService:
             self._closing = self._results.is_closing = True
             self._on_close(self)
             self._closed = self._parts.spawn(self._close(drain_s))
+            self._closed.add_done_callback(lambda _: self._on_closed(self))
         # A caller that is cancelled must not leave the service half closed.
         await asyncio.shield(self._closed)
 
     # For the other parts of the bus
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing
 
     def accepts_now(self) -> bool:
         """Whether a message that is stored now can be assigned to this service at once."""

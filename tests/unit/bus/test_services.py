@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ekiden.bus.presence import PRESENCE
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.messages import MessageNotFound, QueryFailed, SenderForged
+from ekiden.core.errors.messages import BusError, MessageNotFound, QueryFailed, SenderForged
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
@@ -416,6 +417,95 @@ class Unreliable(MemoryStore):
     async def is_back(self) -> bool:
         """Whether it can be reached."""
         return self.away == 0
+
+
+class Held(MemoryStore):
+    """A store that holds up a process that begins to serve an agent, before or after the write."""
+
+    def __init__(self, hold: str = "") -> None:
+        super().__init__()
+        self.hold = hold
+        self.reached, self.go, self.written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def write_documents(self, writes: Sequence[DocumentWrite], **options: Any) -> None:
+        [write] = writes
+        begins = write.body is not None and write.expected_version is None
+        if begins and self.hold == "before":
+            await self._held()
+        await super().write_documents(writes, **options)
+        if begins and self.hold == "after":
+            await self._held()
+        if begins and self.reached.is_set():
+            self.written.set()
+
+    async def _held(self) -> None:
+        self.reached.set()
+        await self.go.wait()
+
+
+async def test_a_bus_that_is_closed_while_it_begins_to_serve_an_agent_does_not_serve_it() -> None:
+    store = Held("before")
+    bus = Bus(store)
+
+    async def serve() -> None:
+        await bus.serve("sales", echo)
+
+    starting = asyncio.create_task(serve())
+    await store.reached.wait()
+    closing = asyncio.create_task(bus.close())
+    await asyncio.sleep(0)
+    store.go.set()
+    with pytest.raises(BusError, match="closed while it began to serve 'sales'"):
+        await starting
+    await closing
+    assert await store.list_documents(PRESENCE) == []
+
+
+async def test_a_cancelled_start_of_a_service_leaves_no_presence() -> None:
+    store = Held("after")
+
+    async def serve() -> None:
+        await bus.serve("sales", echo)
+
+    async with Bus(store) as bus:
+        starting = asyncio.create_task(serve())
+        await store.reached.wait()
+        starting.cancel()
+        await asyncio.wait((starting,))
+        assert await bus.agents() == []
+
+
+async def test_a_service_that_ends_while_its_presence_is_restored_leaves_no_presence() -> None:
+    store = Held()
+    async with Bus(store, settings=BusSettings(visibility_s=0.1)) as bus:
+        service = await bus.serve("sales", echo)
+        store.hold = "before"
+        [document] = await store.list_documents(PRESENCE)
+        gone = DocumentWrite(collection=PRESENCE, key=document.key, body=None)
+        await store.write_documents([gone])
+        await store.reached.wait()
+        closing = asyncio.create_task(service.close())
+        await asyncio.sleep(0)
+        store.go.set()
+        await store.written.wait()
+        await closing
+        assert await store.list_documents(PRESENCE) == []
+
+
+async def test_an_agent_can_be_served_again_once_its_service_is_closed() -> None:
+    desk = Desk(hold=True)
+    async with Bus() as bus:
+        service = await bus.serve("sales", desk)
+        await bus.agent("pm").send("sales", "news")
+        await desk.has(1)
+        closing = asyncio.create_task(service.close(drain_s=60))
+        await asyncio.sleep(0)
+        with pytest.raises(UserError, match="serves 'sales' already"):
+            await bus.serve("sales", echo)
+        desk.go.set()
+        await closing
+        async with bus.serve("sales", echo):
+            assert await bus.agents() == ["sales"]
 
 
 class Slow(MemoryStore):
