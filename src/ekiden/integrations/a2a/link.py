@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from math import inf
 from typing import Any, Final
 
 import httpx
@@ -222,7 +223,7 @@ class RemoteLink:
             parts=parts,
         )
 
-        async def attempt(client: Client) -> View:
+        async def attempt(client: Client, _: Callable[[], None]) -> View:
             arrived = await _find_sent(client, message)
             return arrived if arrived is not None else await _send(client, message)
 
@@ -237,9 +238,10 @@ class RemoteLink:
         """Wait until the task has ended or asks a question, and return its state."""
         delay_s = self._settings.poll_s
 
-        async def attempt(client: Client) -> View:
+        async def attempt(client: Client, reached: Callable[[], None]) -> View:
             nonlocal delay_s
             view = await _get_view(client, task_id)
+            reached()
             while view.state == "working":
                 await _wait_for_update(client, task_id)
                 # Updates may have been lost with the connection: the task itself decides.
@@ -270,24 +272,33 @@ class RemoteLink:
 
     async def _retry(
         self,
-        attempt: Callable[[Client], Awaitable[View]],
+        attempt: Callable[[Client, Callable[[], None]], Awaitable[View]],
         *,
         streaming: bool,
         for_person: bool = False,
     ) -> View:
-        """Repeat `attempt` while the remote agent is unreachable, at most for `patience_s`."""
+        """Repeat `attempt` while the remote agent is unreachable, at most for `patience_s`.
+
+        `attempt` gets a function, which it calls when a lasting connection begins.
+        """
         clock = asyncio.get_running_loop()
-        delay_s, lost_at = _FIRST_DELAY_S, None
+        delay_s, lost_at, reached_at = _FIRST_DELAY_S, None, inf
+
+        def reached() -> None:
+            nonlocal reached_at
+            reached_at = clock.time()
+
         while True:
-            began = clock.time()
+            reached_at = inf
             try:
                 async with self._client(streaming=streaming, for_person=for_person) as client:
-                    return await attempt(client)
+                    return await attempt(client, reached)
             except Unusable as exc:
                 return problem("invalid", str(exc))
             except RemoteUnreachable as exc:
-                # A connection that held for longer than `patience_s` starts a new outage.
-                if lost_at is None or clock.time() - began > self._settings.patience_s:
+                # The loss of a connection that held for longer than `patience_s` starts a new
+                # outage. The time of a vain attempt to connect does not count as a connection.
+                if lost_at is None or clock.time() - reached_at > self._settings.patience_s:
                     lost_at, delay_s = clock.time(), _FIRST_DELAY_S
                 if clock.time() + delay_s - lost_at > self._settings.patience_s:
                     return problem("unavailable", str(exc))

@@ -87,6 +87,15 @@ async def test_an_unreachable_agent_is_unavailable() -> None:
     assert "cannot be reached" in view.text
 
 
+async def test_attempts_that_take_longer_than_the_patience_come_to_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ekiden.integrations.a2a.link._FIRST_DELAY_S", 1e-9)
+    link = link_to("http://127.0.0.1:9", patience_s=1e-3)
+    assert "cannot be reached" in (await said(link)).text
+    assert "cannot be reached" in (await link.wait("t")).text
+
+
 @pytest.mark.parametrize(
     ("card", "state"),
     [
