@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from _pytest._io import TerminalWriter
 from _pytest.capture import FDCapture
 
 from tests.support.examples import SLOW_TIMEOUT_S
@@ -156,7 +158,7 @@ def _become_worker(session: pytest.Session, number: int, news: Connection) -> No
     plugins = session.config.pluginmanager
     _capture_apart(plugins.getplugin("capturemanager"))
     plugins.unregister(name="terminalreporter")
-    plugins.register(_Teller(session.config, news))
+    plugins.register(_Teller(session.config, news), name="terminalreporter")
     factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
     factory._basetemp = factory.getbasetemp() / f"process-{number}"
     factory._basetemp.mkdir()
@@ -173,11 +175,13 @@ def _capture_apart(manager: Any) -> None:
 
 
 class _Teller:
-    """Sends the reports of a process."""
+    """Sends the reports of a process, in place of the reporter that writes to the terminal."""
 
     def __init__(self, config: pytest.Config, news: Connection) -> None:
         self._config = config
         self._news = news
+        self._tw = TerminalWriter(sys.stdout)
+        """Where the time limit of a test writes the stacks of all threads."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         told = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
