@@ -172,6 +172,11 @@ class Tail:
         except TimeoutError:
             return None
 
+    def received(self) -> Iterator[Shown]:
+        """The next events and deltas that are in memory already. Ends at a gap."""
+        while (shown := self._take()) is not None:
+            yield shown
+
     @property
     def is_closed(self) -> bool:
         """Whether the stream is closed."""

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team, function_tool
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
+from ekiden.core.runs import Run
 from ekiden.integrations.agui.events import agui_run_stream
 from ekiden.project import load_project
 from ekiden.project.run_tasks import RunOrder
@@ -20,9 +22,10 @@ from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
 from ekiden.server.streams.follow import await_more, begin_run, join_run
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing import ScriptedModel, call, delay, hang, say
+from ekiden.testing import ScriptedModel, call, delay, hang, say, stream
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, client_of
+from tests.support.until import until
 
 
 @function_tool(confirmation=True)
@@ -115,6 +118,28 @@ async def test_a_stopping_server_ends_followed_runs(tmp_path: Path) -> None:
         await desk.end_streams()
         assert not [each async for each in followed.shown() if not isinstance(each, Event)]
         assert (await followed.read()).status == "running"
+
+
+async def test_deltas_that_arrive_while_the_end_is_looked_for_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = asyncio.Event()
+    model = ScriptedModel([stream(delay(goes_on, say("all well")), chunks=2)])
+    async with working(tmp_path, Team(Agent("one", model=model))) as desk:
+        followed = await begin_run(desk, RunOrder(input="x"), live=True)
+        await model.until_called()
+        read = desk.runs.read
+
+        async def read_at_the_end(run_id: str) -> Run:
+            goes_on.set()
+            await until(lambda: not desk.runs.active)
+            return await read(run_id)
+
+        monkeypatch.setattr(desk.runs, "read", read_at_the_end)
+        shown = [each async for each in followed.shown()]
+    assert [each.text for each in shown if isinstance(each, ModelDelta)] == ["all ", "well"]
+    assert isinstance(shown[-1], Event)
+    assert shown[-1].type == "agent_complete"
 
 
 async def test_a_run_can_be_followed_as_agui_events(tmp_path: Path) -> None:

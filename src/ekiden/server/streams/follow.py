@@ -89,8 +89,8 @@ class FollowedRun:
                 break
         # The row can show the end before the last events arrive here.
         async with aclosing(self._rest()) as rest:
-            async for event in rest:
-                yield event
+            async for shown in rest:
+                yield shown
 
     async def events(self, *, timeout_s: float) -> list[Event]:
         """All events until the run is over or the timeout has passed. Calls `close` at the end."""
@@ -111,9 +111,14 @@ class FollowedRun:
     async def _is_over(self) -> bool:
         return is_over(await self.read())
 
-    async def _rest(self) -> AsyncGenerator[Event, None]:
-        """The stored events of the run that were not shown yet."""
+    async def _rest(self) -> AsyncGenerator[Shown, None]:
+        """The events and deltas of the run that were not shown yet."""
         _, last = await run_range(self._desk.store, self.run_id)
+        # Deltas that arrived while the end was looked for are only in memory.
+        for shown in self._tail.received():
+            if last is not None and isinstance(shown, Event) and shown.seq > last:
+                return
+            yield shown
         for event in await self._desk.store.events(self.session_id, after=self._tail.after):
             if last is not None and event.seq > last:
                 return
