@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ekiden import __version__
 from ekiden.cli.errors import (
@@ -23,7 +23,10 @@ from ekiden.cli.errors import (
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say, show
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.core.errors import EkidenError
-from ekiden.core.text.wording import is_unicode
+from ekiden.core.text.wording import did_you_mean, is_unicode
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError
 
 T = TypeVar("T")
 
@@ -189,7 +192,7 @@ def _dispatch(arguments: list[str], *, ends_process: bool) -> int:
             # At its end, the interpreter would search all objects for garbage several times.
             gc.freeze()
         return code
-    from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
+    from cyclopts import CycloptsError, UnknownCommandError
 
     if "-" in arguments and "--" not in arguments:
         # A lone dash is standard input, which the parser would take for an option.
@@ -209,17 +212,35 @@ def _dispatch(arguments: list[str], *, ends_process: bool) -> int:
         app = build(arguments) if any(each in arguments for each in HELP) else build()
         code = app(arguments, exit_on_error=False, print_error=False)
     except UnknownCommandError as exc:
-        raise UsageError(f"{exc} `ekiden --help` lists the commands.") from exc
+        group = f" {arguments[0]}" if arguments[0] in GROUPS else ""
+        raise UsageError(f"{exc} `ekiden{group} --help` lists the commands.") from exc
     except CycloptsError as exc:
-        problem = str(exc)
-        if isinstance(exc, UnusedCliTokensError):
-            extra = ", ".join(map(repr, exc.unused_tokens or ()))[:200]
-            problem = f"too many arguments: {extra}."
         help_page = f"ekiden {_command_of(arguments, GROUPS)} --help"
         raise UsageError(
-            f"{problem} `{help_page}` shows which arguments the command takes."
+            f"{_problem(exc)} `{help_page}` shows which arguments the command takes."
         ) from exc
     return Exit.OK if code is None else code
+
+
+def _problem(exc: CycloptsError) -> str:
+    """What is wrong with the arguments, as a sentence."""
+    from cyclopts import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+
+    if isinstance(exc, UnusedCliTokensError):
+        extra = ", ".join(map(repr, exc.unused_tokens or ()))[:200]
+        return f"too many arguments: {extra}."
+    if isinstance(exc, MissingArgumentError) and exc.argument is not None:
+        if exc.keyword is not None:
+            return f"{exc.keyword} needs a value."
+        name = exc.argument.name
+        return f"{name} is missing." if name.startswith("-") else f"the argument {name} is missing."
+    if isinstance(exc, UnknownOptionError):
+        option = (exc.token.keyword or exc.token.value).partition("=")[0]
+        known = (name for each in exc.argument_collection for name in each.names)
+        # Without the dashes, which would make any two options similar.
+        meant = did_you_mean(option.lstrip("-"), [name.lstrip("-") for name in known])
+        return f"there is no option {option}." + (f" Did you mean --{meant}?" if meant else "")
+    return str(exc)
 
 
 def _complete(arguments: list[str]) -> int:

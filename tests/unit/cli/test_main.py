@@ -62,6 +62,23 @@ def test_a_wrong_command_line_is_exit_2(arguments: list[str], capsys: Captured) 
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "hi", "--agent", "x"], "there is no option --agent. `ekiden run --help`"),
+        (["run", "hi", "--sesion=x"], "no option --sesion. Did you mean --session? `ekiden run "),
+        (["run"], "the argument TEXT is missing. `"),
+        (["run", "hi", "--session"], "--session needs a value. `"),
+        (["handoff", "start", "s"], "--to is missing. `ekiden handoff start --help`"),
+        (["session", "resme"], "`ekiden session --help` lists the commands"),
+        (["frobnicate"], "`ekiden --help` lists the commands"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: list[str], told: str, capsys: Captured) -> None:
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_surplus_arguments_are_named(capsys: Captured) -> None:
     assert main(["completion", "show", "bash"]) == 2
     told = capsys.readouterr().err
