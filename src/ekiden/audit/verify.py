@@ -181,17 +181,19 @@ def _scope(session_id: str | None, *, is_compared: bool) -> tuple[list[str], lis
         checked = [
             "the hash chain of each session",
             "the digest of each commit",
-            "the chain of events of no session",
+            "the chain of the events that belong to no session",
             "closed inbox items",
         ]
         not_checked = []
     else:
         checked = [f"the hash chain and the digests of session {session_id}"]
-        not_checked = ["other sessions, events of no session and inbox items"]
+        not_checked = ["other sessions, inbox items, and events that belong to no session"]
     if is_compared:
         checked.append("each record of the export")
     else:
-        not_checked.append("whether whole sessions were deleted or rewritten (--against does)")
+        not_checked.append(
+            "whether whole sessions were deleted or rewritten (--against checks this)"
+        )
     not_checked.append(
         "variables and other facts of sessions, steps, documents, messages and memory, "
         "which no hash covers"

@@ -156,7 +156,9 @@ def test_a_verification_lists_the_checked_parts(
     assert main(["audit", "verify", "--session", "s1", "--store", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["checked"] == ["the hash chain and the digests of session s1"]
-    assert "other sessions, events of no session and inbox items" in found["not_checked"]
+    assert (
+        "other sessions, inbox items, and events that belong to no session" in found["not_checked"]
+    )
     assert main(["store", "verify", "--store", str(path), "--json"]) == 0
     (tenant,) = json.loads(capsys.readouterr().out)["tenants"]
     assert "pages, rows and indexes of the file" in tenant["checked"]
