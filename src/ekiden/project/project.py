@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from importlib import import_module
 from importlib.machinery import PathFinder
 from inspect import iscoroutinefunction
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.agents import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp_tools import McpTools
 
 DEMO_TEAM = "ekiden.project.demo:team"
+_DEMO_NOTE = "this folder has no agents: this is the demo team; give --team, or run `ekiden init`"
 
 
 def load_team(target: str) -> Team:
@@ -51,8 +52,16 @@ def load_team(target: str) -> Team:
         team = load_team("desk:team")
     """
     module_name, separator, attribute = target.partition(":")
+    if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
+        stem = PurePath(module_name).stem
+        raise UserError(
+            f"{module_name!r} is a file; name its module, for example {stem}:{attribute}, and run "
+            "in the folder that has the file"
+        )
     if not (separator and module_name and attribute):
-        raise UserError(f"{target!r} does not name a team; write module:attribute, as {DEMO_TEAM}")
+        raise UserError(
+            f"{target!r} does not name a team; write MODULE:NAME, for example desk:team"
+        )
     found = _attribute(_module(module_name), attribute, target)
     if callable(found) and not isinstance(found, Team | Agent):
         found = _call_factory(found, target)
@@ -88,7 +97,9 @@ def _attribute(module: Any, path: str, target: str) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError as exc:
-            raise UserError(f"{target}: {module.__name__!r} has no {path!r}") from exc
+            raise UserError(
+                f"{target}: module {module.__name__!r} has no {path!r}; name its team or agent"
+            ) from exc
         except (Exception, SystemExit) as exc:
             raise UserError(f"{target} fails: {type(exc).__name__}: {exc}") from exc
     return found
@@ -217,12 +228,13 @@ def load_project(
 
     The team comes from the first of these sources that exists: the Python object at the
     ``module:attribute`` in the argument `team` or the setting `team`, the agent files, the demo
-    team. `overrides` are settings by their dotted names. Raises `AgentFilesInvalid` with every
-    error of every file; with `keep_going`, invalid files are skipped instead. With `inert`, code
-    named in agent files is not imported, so you can inspect the project and route requests, but you
-    cannot call the project's own tools. A team in Python is imported even with `inert`. `files` are
-    agent files that were already read, for example by an `AgentWatcher`. Raises `SettingsInvalid`
-    for invalid settings, and `UserError` if no agent can get requests.
+    team. If it is the demo team, `notes` says so. `overrides` are settings by their dotted names.
+    Raises `AgentFilesInvalid` with every error of every file; with `keep_going`, invalid files are
+    skipped instead. With `inert`, code named in agent files is not imported, so you can inspect the
+    project and route requests, but you cannot call the project's own tools. A team in Python is
+    imported even with `inert`. `files` are agent files that were already read, for example by an
+    `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError` if no agent can
+    get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
@@ -233,7 +245,10 @@ def load_project(
         project = _from_files(root, loaded, files, keep_going=keep_going, inert=inert)
         if project is not None:
             return _with_budgets(project)
-    return _with_budgets(_from_code(root, loaded, named or DEMO_TEAM))
+    project = _from_code(root, loaded, named or DEMO_TEAM)
+    if named is None:
+        project.notes.append(_DEMO_NOTE)
+    return _with_budgets(project)
 
 
 def _with_budgets(project: Project) -> Project:

@@ -174,6 +174,7 @@ def test_an_unknown_default_agent_is_refused(folder: Path) -> None:
 def test_a_folder_without_agents_loads_the_demo_team(tmp_path: Path) -> None:
     project = load_project(tmp_path)
     assert project.is_demo
+    assert [note for note in project.notes if "this is the demo team" in note]
     assert project.team.entry.name == "triage"
     assert "router-agent" in project.team
 
@@ -187,7 +188,8 @@ def test_a_team_in_code_overrides_files(folder: Path, monkeypatch: pytest.Monkey
     project = load_project(folder)
     assert project.team.entry.name == "coded"
     assert not project.is_demo
-    assert load_project(folder, team="ekiden.project.demo:team").team.entry.name == "triage"
+    named = load_project(folder, team="ekiden.project.demo:team")
+    assert (named.team.entry.name, named.notes) == ("triage", [])
 
 
 async def test_a_team_in_code_keeps_its_own_router(

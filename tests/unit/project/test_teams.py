@@ -51,7 +51,7 @@ def test_a_team_an_agent_or_a_function_is_loaded_as_a_team(attribute: str) -> No
 
 @pytest.mark.parametrize("target", ["", "desk_team", ":team", "desk_team:"])
 def test_a_name_without_module_or_attribute_is_refused(target: str) -> None:
-    with pytest.raises(UserError, match="write module:attribute"):
+    with pytest.raises(UserError, match="write MODULE:NAME"):
         load_team(target)
 
 
@@ -63,7 +63,7 @@ def test_an_object_of_another_type_is_refused_with_its_type() -> None:
 
 @pytest.mark.usefixtures("modules")
 def test_a_missing_attribute_is_named() -> None:
-    with pytest.raises(UserError, match="'desk_team' has no 'tema'"):
+    with pytest.raises(UserError, match="'desk_team' has no 'tema'; name its team or agent"):
         load_team("desk_team:tema")
 
 
@@ -71,6 +71,12 @@ def test_a_missing_attribute_is_named() -> None:
 def test_a_missing_module_is_named() -> None:
     with pytest.raises(UserError, match="no module 'desk_nowhere'"):
         load_team("desk_nowhere:team")
+
+
+@pytest.mark.parametrize("file", ["night.py", "./night.py", "desks/night.py"])
+def test_the_error_for_a_file_names_its_module(file: str) -> None:
+    with pytest.raises(UserError, match="is a file; name its module, for example night:team"):
+        load_team(f"{file}:team")
 
 
 def test_a_missing_dependency_of_the_module_is_named(modules: Path) -> None:

@@ -285,6 +285,9 @@ async def session_resume(
     """Resume a session that was interrupted, failed, ran out of budget, or got the answer that it
     waited for.
 
+    Use the team that started the session: run the command in the folder of the agent files, or give
+    --team.
+
     If the session still needs an answer from a person, the command prints how to answer, and exits.
     With --wait, the command waits for the answer.
     """
