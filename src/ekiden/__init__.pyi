@@ -34,6 +34,7 @@ from ekiden.core.context import RunContextWrapper as RunContextWrapper
 from ekiden.core.context import ToolContext as ToolContext
 from ekiden.core.conversation.messages import AgentMessage as AgentMessage
 from ekiden.core.conversation.messages import BlockingContext as BlockingContext
+from ekiden.core.conversation.messages import BlockingStatus as BlockingStatus
 from ekiden.core.conversation.messages import BusLimits as BusLimits
 from ekiden.core.conversation.model import Model as Model
 from ekiden.core.conversation.model import ModelDelta as ModelDelta

@@ -10,7 +10,7 @@ from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.api.methods.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
 from ekiden.bus.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
-from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.conversation.messages import BlockingContext, BlockingName
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.integrations.foreign_agents import Durability
@@ -104,7 +104,7 @@ class AgentPresence(Value):
     waiting: int
     running: Sequence[RunningSession]
     """The sessions that processes are running now."""
-    status: BlockingStatus
+    status: BlockingName
     """`internal` if the agent waits for an agent, `user` if it waits only for people, otherwise
     `none`."""
     waits: Sequence[BlockingContext]

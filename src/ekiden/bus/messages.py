@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
+from ekiden.core.checks.fields import Checked
 from ekiden.core.conversation.messages import (
     AgentMessage,
     BusLimits,
@@ -180,7 +181,7 @@ class MessageRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageQuery:
+class MessageQuery(Checked):
     """A filter of messages. `None` in a field matches all messages."""
 
     sender: str | None = None

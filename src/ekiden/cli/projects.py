@@ -222,9 +222,14 @@ class HasSessions(Protocol):
 
 
 def person_name(option: str | None) -> str:
-    """The name of the person: from the option, else of this machine's user; empty if unknown."""
+    """The name of the person: from the option, else of this machine's user; empty if unknown.
+
+    `UserError` if the option is no name.
+    """
     if option is not None:
-        return option
+        from ekiden.inbox.items import check_name
+
+        return check_name(option, what="the name in --by")
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):

@@ -3,7 +3,7 @@ effect."""
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NoReturn
@@ -65,7 +65,7 @@ def short_text(what: str, value: Any) -> str:
 def seconds(what: str, value: Any) -> float:
     """Return `value` if it is a number of seconds above 0. Raises `UserError` otherwise."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not (math.isfinite(value) and value > 0):
+    if not is_number or not (0 < value <= sys.float_info.max):
         raise UserError(f"`{what}` must be a number of seconds above 0, not {value!r:.40}")
     return float(value)
 

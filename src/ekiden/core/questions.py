@@ -43,7 +43,7 @@ item. The value is the time, in microseconds since 1970, until which the process
 
 def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
     """Return the texts of the options. Raises `UserError` for invalid options."""
-    if isinstance(options, str | Mapping):
+    if isinstance(options, str | Mapping) or not isinstance(options, Iterable):
         raise UserError("`options` is a list of texts to choose from")
     texts = []
     for option in options:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ekiden.core.checks.fields import check_fields
 from ekiden.core.current_agent import acting_agent
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
@@ -31,6 +33,9 @@ class Reply:
     """The version of the item that the person saw."""
     by: str
     via: str
+
+    def __post_init__(self) -> None:
+        check_fields(self, "an answer")
 
 
 def refuse_agents(what: str, *, owner: str | None = None) -> None:

@@ -16,10 +16,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from math import isfinite
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
-from ekiden.core.checks.fields import Checked
+from ekiden.core.checks.fields import Checked, check_fields
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
@@ -29,7 +28,6 @@ from ekiden.core.questions import (
     EscalationStep,
     InboxAnswer,
     InboxItem,
-    InboxKind,
     option_texts,
 )
 from ekiden.core.values import check_id, dumps, priority_number
@@ -238,9 +236,7 @@ def folded(text: str) -> str:
 
 
 def _check(item: InboxItem) -> None:
-    kinds = get_args(InboxKind)
-    if item.kind not in kinds:
-        raise UserError(f"{item.kind!r:.40} is not a kind of inbox item: {', '.join(kinds)}")
+    check_fields(item)
     if item.status != "open":
         raise UserError(f"a new inbox item is open, not {item.status!r:.40}")
     priority_number(item.priority)
@@ -275,8 +271,8 @@ def _check_times(item: InboxItem) -> None:
     if len(item.chain) > _MAX_CHAIN:
         raise UserError(f"an escalation chain has at most {_MAX_CHAIN} steps")
     for step in item.chain:
-        if not (isfinite(step.after_s) and 0 < step.after_s <= _LONGEST_S):
-            raise UserError(f"a step of an escalation comes after some seconds, not {step.after_s}")
+        if step.after_s > _LONGEST_S:
+            raise UserError(f"a step of an escalation comes after at most {_LONGEST_S:g} seconds")
 
 
 OPEN = "inbox.open"

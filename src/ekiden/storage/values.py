@@ -124,9 +124,9 @@ def parse_feed_cursor(cursor: str) -> int:
 
 
 def check_limit(limit: int, what: str = "events") -> None:
-    """Raise `UserError` for a limit below 1."""
-    if limit < 1:
-        raise UserError(f"a page of {limit} {what} is not possible: `limit` is 1 or more")
+    """Raise `UserError` unless the limit is a whole number above 0."""
+    if type(limit) is not int or limit < 1:
+        raise UserError(f"a page of {limit!r:.40} {what} is not possible: `limit` is 1 or more")
 
 
 def check_session_id(session_id: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -243,7 +243,7 @@ class _Entry:
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
-            or not (value > 0 and math.isfinite(value))
+            or not 0 < value <= sys.float_info.max
         ):
             self._wrong(key, "must be a number of seconds above 0")
             return _TIMEOUT_S

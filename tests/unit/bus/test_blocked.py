@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from ekiden import BlockingContext, BlockingStatus
 from ekiden.bus import Bus
 from ekiden.bus.deadlocks import break_deadlock
 from ekiden.bus.waits import blocked
-from ekiden.core.conversation.messages import AgentMessage, BlockingContext
+from ekiden.core.conversation.messages import AgentMessage, BlockingName
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import DocumentWrite, MessageSettle, QueuePut
@@ -33,6 +34,11 @@ async def post(store: MemoryStore, item_id: str, **fields: Any) -> None:
 
 def shown(contexts: list[BlockingContext]) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(each.agent, each.status, each.waiting_for) for each in contexts]
+
+
+def test_a_new_context_has_one_of_the_public_states() -> None:
+    assert get_args(BlockingName) == tuple(BlockingStatus)
+    assert BlockingContext(agent="pm").status == BlockingStatus.NONE
 
 
 async def test_an_empty_store_has_no_blocked_agents(store: MemoryStore) -> None:

@@ -118,6 +118,8 @@ async def test_an_expired_message_leaves_the_mailbox_of_an_unserved_agent(
     assert [each.message.id for each in expired.messages] == [first]
     with pytest.raises(UserError, match="`limit` is 1 or more"):
         await bus.messages(limit=0)
+    with pytest.raises(UserError, match="state must be one of"):
+        await bus.messages(state="lost")  # type: ignore[arg-type]
 
 
 async def test_a_message_can_expire_in_the_delivery_queue(place: Place) -> None:

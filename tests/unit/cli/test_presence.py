@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ekiden import MemoryStore
 from ekiden.api.local.agents import presences
-from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.conversation.messages import BlockingContext, BlockingName
 from ekiden.core.documents import to_json
 from ekiden.storage.base import NewSession
 
@@ -54,7 +54,7 @@ async def test_waiting_for_an_agent_is_shown_before_waiting_for_a_person() -> No
     assert found.status == "internal"
 
 
-def _wait(agent: str, status: BlockingStatus) -> BlockingContext:
+def _wait(agent: str, status: BlockingName) -> BlockingContext:
     return BlockingContext(agent=agent, status=status, waiting_for=("b",), started_at=1.5)
 
 

@@ -104,6 +104,7 @@ MISUSE: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "blank tool name": (handoff, {"agent": HELPER, "tool_name_override": ""}, "tool_name_override"),
     "whole": (Limits, {"turns": 1.5}, "Limits.turns must be a whole number"),
     "infinite": (Budget, {"seconds": float("inf")}, "Budget.seconds must be a number above 0"),
+    "too many digits": (Limits, {"tokens": 10**400}, "Limits.tokens must be a whole number"),
     "price": (Price, {"input": True, "output": 1}, "Price.input must be a number"),
     "run config": (RunConfig, {"limits": 5}, "RunConfig.limits must be a Limits object"),
     "approver": (RunConfig, {"approver": "me"}, "an Approver"),

@@ -9,6 +9,7 @@ import pytest
 
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.current_agent import AGENT_VARIABLE, acting_as
+from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Batch, MessageFilter, NewSession, QueuePut, Written
@@ -118,6 +119,16 @@ async def test_an_invalid_answer_changes_nothing(
     item = await inbox.post(question())
     with pytest.raises(InboxAnswerInvalid, match=problem):
         await inbox.answer(item.id, **{"by": "Anna", **reply})
+    assert await inbox.get(item.id) == item
+
+
+@pytest.mark.parametrize("reply", [{"choice": 5}, {"text": b"yes"}, {"seen_version": "1"}])
+async def test_an_answer_of_the_wrong_type_changes_nothing(
+    inbox: Inbox, reply: dict[str, Any]
+) -> None:
+    item = await inbox.post(question())
+    with pytest.raises(UserError, match="of an answer must be"):
+        await inbox.answer(item.id, **{"by": "Anna", "choice": "yes", **reply})
     assert await inbox.get(item.id) == item
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache, wraps
 from itertools import compress
-from math import inf, isfinite
+from math import inf
 from operator import attrgetter, is_not
 from types import NoneType, UnionType
 from typing import (
@@ -237,7 +238,9 @@ def _number(hint: type, limits: Allowed | None) -> _Rule:
     words = "a whole number" if hint is int else "a number"
 
     def is_number(value: Any) -> bool:
-        return isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return False
+        return abs(value) <= sys.float_info.max  # False for NaN, and for a huge whole number.
 
     if limits is None:
         return _Rule(is_number, words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import StrEnum
 from time import time
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -133,9 +134,23 @@ class AgentMessage:
 new_message = maker(AgentMessage)
 """Create an `AgentMessage` in half the time of a call of the class."""
 
-BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
+BlockingName: TypeAlias = Literal["none", "internal", "user"]
 """`none`: the agent does not wait. `internal`: the agent waits for another agent. `user`: the agent
 waits for a person."""
+
+
+class BlockingStatus(StrEnum):
+    """Names for the values of `BlockingContext.status`. You can also compare with plain texts, such
+    as ``"user"``.
+
+    For example::
+
+        people = [wait for wait in await bus.blocked() if wait.status == BlockingStatus.USER]
+    """
+
+    NONE = "none"
+    INTERNAL = "internal"
+    USER = "user"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +158,7 @@ class BlockingContext(Value):
     """Describes the wait of an agent: the agents or people that it waits for, and the reason."""
 
     agent: str = ""
-    status: BlockingStatus = "none"
+    status: BlockingName = "none"
     waiting_for: tuple[str, ...] = ()
     """The names of the agents that the agent waits for. For people, the name is ``person:role``."""
     reason: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf
 from typing import Any, TypeAlias
 
 from ekiden.core.conversation.messages import error_json
@@ -241,7 +241,7 @@ def _check(older_than_s: Any, keep_last: Any, user_id: Any, status: Any) -> None
     if older_than_s is None and keep_last is None:
         raise UserError("say which sessions to delete: give older_than_s, keep_last, or both")
     if older_than_s is not None and not (
-        type(older_than_s) in (int, float) and isfinite(older_than_s) and older_than_s >= 0
+        type(older_than_s) in (int, float) and 0 <= older_than_s < inf
     ):
         raise UserError(f"older_than_s must be 0 or more seconds, not {older_than_s!r}")
     if keep_last is not None and (type(keep_last) is not int or keep_last < 0):

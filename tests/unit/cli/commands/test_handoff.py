@@ -36,6 +36,14 @@ def start(desk: Desk, to: str, *options: str) -> Ran:
     return desk("handoff", "start", "s", "--to", to, "--team", TEAM, *options)
 
 
+@pytest.mark.parametrize("name", ["", " ", "\n", "a\nb", "a" * 201])
+def test_a_name_that_is_no_name_starts_nothing(counter: Desk, name: str) -> None:
+    refused = start(counter, "billing", "--by", name)
+    assert (refused.code, refused.out) == (2, "")
+    assert "the name in --by" in refused.err
+    assert counter("handoff", "list", "--json").json == []
+
+
 def in_store(desk: Desk, work: Callable[[Store], Awaitable[Any]]) -> Any:
     """Do something with the store."""
 
