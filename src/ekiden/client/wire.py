@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import os
 import random
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from ekiden.api.methods.endpoint import (
 )
 from ekiden.api.methods.values import Page, Pages
 from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnavailable, error_of
+from ekiden.core.checks.addresses import tls_context
 from ekiden.core.current_agent import AGENT_HEADER, acting_agent
 from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
@@ -296,7 +296,7 @@ class Wire:
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
                 headers={"User-Agent": f"ekiden/{__version__}"},
                 transport=self.transport,
-                verify=_trust(self.url),
+                verify=tls_context(self.url, httpx2.create_ssl_context),
                 follow_redirects=False,  # A redirect could send the key to another server.
             )
         return self._http
@@ -307,12 +307,6 @@ def _require_httpx2() -> None:
         import_module("httpx2")
     except ImportError as exc:
         raise ClientMisconfigured("the client needs httpx2: pip install 'ekiden[client]'") from exc
-
-
-def _trust(url: str) -> ssl.SSLContext | bool:
-    """The trusted certificates; none without encryption, because reading them takes longer than
-    most requests."""
-    return url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _json(answer: httpx2.Response) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from ekiden import __version__
+from ekiden.core.checks.addresses import tls_context
 from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.masking import keep_secret, secrets_of
@@ -237,7 +238,11 @@ async def _remote(server: McpServer) -> AsyncIterator[Any]:
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=server.timeout) as http,
+        httpx2.AsyncClient(
+            headers=headers,
+            timeout=server.timeout,
+            verify=tls_context(server.url, httpx2.create_ssl_context),
+        ) as http,
         streamable_http_client(server.url, http_client=http) as streams,
     ):
         yield streams

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable
+from functools import cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -249,3 +251,17 @@ def origin_text(origin: PageOrigin) -> str:
     if port is None or port == _PORTS[origin.scheme]:
         return f"{origin.scheme}://{shown}"
     return f"{origin.scheme}://{shown}:{port}"
+
+
+def tls_context(url: str, load: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return what a client of `url` trusts. `load` reads the certificates.
+
+    Reading them takes longer than most requests: they are read once in a process, and only for
+    encrypted connections.
+    """
+    return _loaded(load) if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@cache
+def _loaded(load: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    return load()

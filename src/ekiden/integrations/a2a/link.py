@@ -30,7 +30,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.struct_pb2 import Value
 
-from ekiden.core.checks.addresses import origin_of
+from ekiden.core.checks.addresses import origin_of, tls_context
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
@@ -146,7 +146,9 @@ class OneHost(httpx.AsyncBaseTransport):
     def __init__(self, origin: tuple[str, str, int], *, most: int = MOST_BYTES) -> None:
         self._origin = origin
         self._most = most
-        self._inner = httpx.AsyncHTTPTransport()
+        self._inner = httpx.AsyncHTTPTransport(
+            verify=tls_context(f"{origin[0]}:", httpx.create_ssl_context)
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if origin_of(str(request.url)) != self._origin:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ekiden.core.checks.addresses import tls_context
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.integrations import FrameworkMissing
@@ -327,7 +328,11 @@ class HttpAgent:
         if turn.traceparent:
             headers["traceparent"] = turn.traceparent
         async with (
-            httpx2.AsyncClient(timeout=self._timeout_s, trust_env=False) as client,
+            httpx2.AsyncClient(
+                timeout=self._timeout_s,
+                trust_env=False,
+                verify=tls_context(self._url, httpx2.create_ssl_context),
+            ) as client,
             client.stream("POST", self._url, json=turn_to_json(turn), headers=headers) as response,
         ):
             if response.status_code >= 400:
