@@ -17,7 +17,7 @@ from ekiden.integrations.realtime import (
     realtime_handoff,
 )
 from ekiden.testing import RealtimeServer, call, delay, say
-from ekiden.testing.servers.openai import garbled
+from ekiden.testing.servers.openai import cut, garbled
 from ekiden.testing.servers.realtime import heard
 from tests.integration.realtime.conftest import outputs, talking
 
@@ -127,6 +127,41 @@ async def test_calls_of_an_interrupted_answer_are_not_made() -> None:
         await live.until_type("error")
     assert live.of("tool_start") == []
     assert server.complaints == ["Tool call ID 'c1' not found in conversation."]
+
+
+async def test_calls_of_an_interrupted_answer_are_answered_before_the_next_request() -> None:
+    desk = RealtimeAgent("desk", tools=[clock])
+    async with talking([cut(call("clock"), after=6, how="hang"), say("Ok.")], desk) as (
+        server,
+        live,
+    ):
+        await live.session.send_message("What time is it?")
+        await live.until(lambda event: getattr(event, "data", event).type == "function_call")
+        await live.session.send_message("Never mind.")
+        await live.session.interrupt()
+        await live.until_said("Ok.")
+    stopped = server.kinds.index("response.cancel")
+    assert server.kinds[stopped:] == [
+        "response.cancel",
+        "conversation.item.create",
+        "response.create",
+    ]
+
+
+async def test_audio_that_arrives_after_an_interruption_is_dropped() -> None:
+    audio = {"type": "response.output_audio.delta", "content_index": 0, "delta": "AAAA"}
+    async with talking([], RealtimeAgent("desk")) as (server, live):
+        for answer in ("r1", "r2"):
+            await server.push({"type": "response.created", "response": {"id": answer}})
+            where = {"response_id": answer, "item_id": f"of {answer}"}
+            await server.push({**audio, **where})
+            await live.until_type("audio")
+            if answer == "r1":
+                await live.session.interrupt()
+                await server.push({**audio, **where})
+                done = {"id": answer, "status": "cancelled"}
+                await server.push({"type": "response.done", "response": done})
+    assert [event.item_id for event in live.of("audio")] == ["of r1", "of r2"]
 
 
 async def test_unknown_frames_are_passed_on_and_ignored() -> None:

@@ -249,9 +249,6 @@ def describe(exc: BaseException) -> str:
 _MOST_TURNS = 16
 """The maximum number of open turns, for a provider that does not end its turns."""
 
-_HARMLESS = "response_cancel_not_active"
-"""The error for an answer that ended just before it was interrupted."""
-
 
 async def _act(live: Live, turn: LiveTurn) -> None:
     """Answer every call of the turn, then let the model continue.
@@ -417,6 +414,13 @@ class Listener:
             await self._handle(event, group)
         raise EndOfConversation
 
+    def interrupt(self) -> tuple[str, int] | None:
+        """Drop the audio of current answers that is still on its way, and stop the playback like
+        `silence`."""
+        for turn in self._turns.values():
+            turn.is_interrupted = True
+        return self.silence()
+
     def silence(self) -> tuple[str, int] | None:
         """Stop the playback, and return the item and the part that were being played."""
         speaking, self._speaking = self._speaking, None
@@ -453,8 +457,7 @@ class Listener:
                 self._speaking = (item_id, index)
                 self.silence()
             case RealtimeModelErrorEvent(error=error):
-                is_handled = self._live.responses.failed(error)
-                if not is_handled and getattr(error, "server_code", None) != _HARMLESS:
+                if not self._live.responses.failed(error):
                     self._live.report(error)
             case _:
                 pass
@@ -468,6 +471,9 @@ class Listener:
         return turn
 
     def _audio(self, event: RealtimeModelAudioEvent) -> None:
+        turn = self._turns.get(event.response_id)
+        if turn is not None and turn.is_interrupted:
+            return
         self._speaking = (event.item_id, event.content_index)
         self._live.emit(
             RealtimeAudio, audio=event, item_id=event.item_id, content_index=event.content_index
@@ -484,7 +490,7 @@ class Listener:
         if acts:
             group.create_task(_act(live, turn))
         elif turn.calls:
-            group.create_task(_decline(live, turn))
+            await _decline(live, turn)  # Before the next answer is requested.
         elif event.status == "completed":
             group.create_task(self._call_end_hooks(turn))
         await live.responses.ended(continues=acts)

@@ -337,6 +337,8 @@ class LiveTurn:
     """The instructions, tools and handoffs at the start of the answer."""
     calls: dict[str, RealtimeModelToolCallEvent] = field(default_factory=dict)
     """The calls by id, in order."""
+    is_interrupted: bool = False
+    """Whether the caller interrupted the answer, so that its audio is no longer shown."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

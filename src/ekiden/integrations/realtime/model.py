@@ -163,6 +163,8 @@ class RealtimeClosed(UserError):
 
 
 _ALREADY_ACTIVE = "conversation_already_has_active_response"
+_ALREADY_OVER = "response_cancel_not_active"
+"""The error for an answer that ended just before it was interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +353,8 @@ class ResponseGate:
             # The provider began an answer by itself, just before the request arrived.
             self.is_busy = self._is_wanted = True
             return True
+        if error.server_code == _ALREADY_OVER:
+            return True  # It does not concern a request that was sent in the meantime.
         if self._request_id is not None and error.event_id in (None, self._request_id):
             self.is_busy, self._request_id = False, None
         return False

@@ -189,7 +189,7 @@ class RealtimeSession:
         """Stop the current answer. `played_ms` is the part of the answer that the person has heard,
         in milliseconds. The model forgets the rest."""
         live = self._open()
-        speaking = self._listener_of().silence()
+        speaking = self._listener_of().interrupt()
         if not live.responses.is_busy and (speaking is None or played_ms is None):
             return
         item_id, index = (None, 0) if speaking is None else speaking

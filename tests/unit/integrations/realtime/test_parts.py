@@ -114,6 +114,14 @@ async def test_an_error_about_a_request_releases_the_next_one() -> None:
     assert gate.is_busy
 
 
+async def test_a_cancellation_that_came_too_late_does_not_release_a_pending_request() -> None:
+    wire = Wire()
+    gate = ResponseGate(wire)  # type: ignore[arg-type]
+    await gate.request()
+    assert gate.failed(RealtimeServerError("late", server_code="response_cancel_not_active"))
+    assert gate.is_busy
+
+
 async def test_a_pending_request_is_dropped_when_another_response_starts() -> None:
     wire = Wire()
     gate = ResponseGate(wire)  # type: ignore[arg-type]

@@ -96,8 +96,6 @@ DEFAULT_MODEL_SETTINGS: RealtimeSessionModelSettings = {
     "turn_detection": {"type": "semantic_vad", "interrupt_response": True},
 }
 _MOST_BYTES = 8 * 1024 * 1024
-_HARMLESS = "response_cancel_not_active"
-"""The answer was over just before it was cancelled."""
 
 
 class TransportConfig(TypedDict):
@@ -356,8 +354,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             await self._stop_playing()
             return
         if isinstance(event, RealtimeModelErrorEvent):
-            is_known = isinstance(event.error, Exception) and self._gate.failed(event.error)
-            if is_known or getattr(event.error, "server_code", None) == _HARMLESS:
+            if isinstance(event.error, Exception) and self._gate.failed(event.error):
                 return
         elif isinstance(event, RealtimeModelTurnStartedEvent):
             self._gate.started()
