@@ -40,18 +40,4 @@ __all__ = [
     "read_agent_text",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "AgentFile": "ekiden.agents.agent_file",
-        "AgentWatcher": "ekiden.agents.load",
-        "LoadedAgents": "ekiden.agents.load",
-        "agent_file_schema": "ekiden.agents.keys.table",
-        "agent_folders": "ekiden.agents.discovery",
-        "check_team": "ekiden.agents.team_checks",
-        "load_agent_files": "ekiden.agents.load",
-        "origin_of": "ekiden.agents.agent_file",
-        "read_agent_file": "ekiden.agents.agent_file",
-        "read_agent_text": "ekiden.agents.agent_file",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -30,20 +30,4 @@ if TYPE_CHECKING:
     )
     from ekiden.audit.verify import verify_audit as verify_audit
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "AuditActor": "ekiden.audit.record",
-        "AuditPage": "ekiden.audit.query",
-        "AuditQuery": "ekiden.audit.query",
-        "AuditRecord": "ekiden.audit.record",
-        "BrokenLink": "ekiden.audit.record",
-        "Fault": "ekiden.audit.record",
-        "Verification": "ekiden.audit.record",
-        "audit_records": "ekiden.audit.query",
-        "export_audit": "ekiden.audit.query",
-        "find_records": "ekiden.audit.query",
-        "records_of": "ekiden.audit.record",
-        "verify_audit": "ekiden.audit.verify",
-    },
-)
+__getattr__ = lazy_names(__name__)

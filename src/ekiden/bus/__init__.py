@@ -10,14 +10,4 @@ if TYPE_CHECKING:
     from ekiden.bus.parts import BusSettings as BusSettings
     from ekiden.bus.service import LATER as LATER, BusService as BusService
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "LATER": "ekiden.bus.service",
-        "Bus": "ekiden.bus.bus",
-        "BusClient": "ekiden.bus.bus",
-        "BusSettings": "ekiden.bus.parts",
-        "MessageRecord": "ekiden.bus.messages",
-        "BusService": "ekiden.bus.service",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -37,21 +37,4 @@ __all__ = [
     "SessionSummary",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "AsyncClient": "ekiden.client.clients",
-        "RunStarted": "ekiden.core.runs",
-        "Client": "ekiden.client.clients",
-        "ClientMisconfigured": "ekiden.client.errors",
-        "Ekiden": "ekiden.client.ekiden",
-        "LiveEvent": "ekiden.api.traces",
-        "Page": "ekiden.api.methods.values",
-        "Position": "ekiden.api.traces",
-        "Run": "ekiden.core.runs",
-        "ServerProblem": "ekiden.client.errors",
-        "ServerUnavailable": "ekiden.client.errors",
-        "SessionDetails": "ekiden.api.sessions",
-        "SessionSummary": "ekiden.api.sessions",
-    },
-)
+__getattr__ = lazy_names(__name__)

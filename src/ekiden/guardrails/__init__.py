@@ -20,16 +20,4 @@ if TYPE_CHECKING:
         validator_guardrail as validator_guardrail,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "GuardrailUnusable": "ekiden.guardrails.compile",
-        "SchemaUnusable": "ekiden.guardrails.compile",
-        "handoff_validator_guardrail": "ekiden.guardrails.validators",
-        "input_validator_guardrail": "ekiden.guardrails.validators",
-        "schema_guardrail": "ekiden.guardrails.answers",
-        "tool_input_validator_guardrail": "ekiden.guardrails.validators",
-        "tool_output_validator_guardrail": "ekiden.guardrails.validators",
-        "validator_guardrail": "ekiden.guardrails.validators",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -53,27 +53,4 @@ if TYPE_CHECKING:
         set_conversation_history_wrappers as set_conversation_history_wrappers,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "declared_handoff": "ekiden.handoff.declared",
-        "parse_filter": "ekiden.handoff.declared",
-        "FilterReport": "ekiden.handoff.report",
-        "HandoffFilter": "ekiden.handoff.filters",
-        "compose": "ekiden.handoff.filters",
-        "keep_first_and_last": "ekiden.handoff.filters",
-        "keep_last": "ekiden.handoff.filters",
-        "remove_all_tools": "ekiden.handoff.filters",
-        "shorten_tool_outputs": "ekiden.handoff.filters",
-        "HistoryMapper": "ekiden.handoff.transcript",
-        "default_handoff_history_mapper": "ekiden.handoff.transcript",
-        "nest_handoff_history": "ekiden.handoff.transcript",
-        "nest_history": "ekiden.handoff.transcript",
-        "redact": "ekiden.handoff.redaction",
-        "summarise": "ekiden.handoff.summaries",
-        "summarise_with": "ekiden.handoff.summaries",
-        "get_conversation_history_wrappers": "ekiden.handoff.transcript",
-        "reset_conversation_history_wrappers": "ekiden.handoff.transcript",
-        "set_conversation_history_wrappers": "ekiden.handoff.transcript",
-    },
-)
+__getattr__ = lazy_names(__name__)

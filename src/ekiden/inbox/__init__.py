@@ -13,16 +13,4 @@ if TYPE_CHECKING:
     from ekiden.inbox.inbox import Inbox as Inbox, InboxPage as InboxPage, InboxQuery as InboxQuery
     from ekiden.inbox.items import InboxChange as InboxChange, InboxSettings as InboxSettings
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "NEW_ITEM": "ekiden.inbox.changes",
-        "InboxChange": "ekiden.inbox.items",
-        "Inbox": "ekiden.inbox.inbox",
-        "InboxPage": "ekiden.inbox.inbox",
-        "InboxQuery": "ekiden.inbox.inbox",
-        "InboxSettings": "ekiden.inbox.items",
-        "new_item_notice": "ekiden.inbox.changes",
-        "run_due": "ekiden.inbox.changes",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -13,14 +13,4 @@ if TYPE_CHECKING:
     from ekiden.project.settings import Settings as Settings, load_settings as load_settings
     from ekiden.project.stores import open_store as open_store
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "Project": "ekiden.project.project",
-        "Settings": "ekiden.project.settings",
-        "load_project": "ekiden.project.project",
-        "load_settings": "ekiden.project.settings",
-        "load_team": "ekiden.project.project",
-        "open_store": "ekiden.project.stores",
-    },
-)
+__getattr__ = lazy_names(__name__)

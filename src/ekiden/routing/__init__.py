@@ -24,22 +24,4 @@ if TYPE_CHECKING:
         StickySettings as StickySettings,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "RouteDecision": "ekiden.routing.decision",
-        "Score": "ekiden.routing.decision",
-        "Stage": "ekiden.routing.decision",
-        "StageResult": "ekiden.routing.decision",
-        "Strategy": "ekiden.routing.decision",
-        "LlmStage": "ekiden.routing.llm",
-        "Router": "ekiden.routing.router",
-        "RuleStage": "ekiden.routing.rules",
-        "Fallback": "ekiden.routing.settings",
-        "LlmSettings": "ekiden.routing.settings",
-        "RoutingSettings": "ekiden.routing.settings",
-        "RuleSettings": "ekiden.routing.settings",
-        "SemanticSettings": "ekiden.routing.settings",
-        "StickySettings": "ekiden.routing.settings",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -40,19 +40,4 @@ if TYPE_CHECKING:
         StreamEvent as StreamEvent,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "AgentUpdatedStreamEvent": "ekiden.runtime.stream",
-        "CodeContext": "ekiden.runtime.kinds.code_agent",
-        "HandOff": "ekiden.runtime.kinds.code_agent",
-        "HandoffController": "ekiden.runtime.handoffs",
-        "HandoffExecutor": "ekiden.runtime.handoffs",
-        "Rollback": "ekiden.runtime.handoff.rollback",
-        "RawResponsesStreamEvent": "ekiden.runtime.stream",
-        "RunItemStreamEvent": "ekiden.runtime.stream",
-        "RunResultStreaming": "ekiden.runtime.stream",
-        "StreamEvent": "ekiden.runtime.stream",
-        "run_code": "ekiden.runtime.kinds.code_agent",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from ekiden.server.application import create_app as create_app
     from ekiden.server.configuration import ServerConfig as ServerConfig
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "ServerConfig": "ekiden.server.configuration",
-        "create_app": "ekiden.server.application",
-    },
-)
+__getattr__ = lazy_names(__name__)

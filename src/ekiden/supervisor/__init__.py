@@ -28,22 +28,4 @@ if TYPE_CHECKING:
         task_text as task_text,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "JoinAggregator": "ekiden.supervisor.aggregate",
-        "ModelAggregator": "ekiden.supervisor.aggregate",
-        "aggregator_of": "ekiden.supervisor.model_decomposer",
-        "decomposer_of": "ekiden.supervisor.model_decomposer",
-        "member_of": "ekiden.supervisor.rule_decomposer",
-        "members_of": "ekiden.supervisor.rule_decomposer",
-        "ModelDecomposer": "ekiden.supervisor.model_decomposer",
-        "RuleDecomposer": "ekiden.supervisor.rule_decomposer",
-        "Schedule": "ekiden.supervisor.schedule",
-        "next_tasks": "ekiden.supervisor.schedule",
-        "retry_delay_s": "ekiden.supervisor.schedule",
-        "uncombined_results": "ekiden.supervisor.model_decomposer",
-        "state_of": "ekiden.supervisor.schedule",
-        "task_text": "ekiden.supervisor.schedule",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -25,4 +25,4 @@ from ekiden.testing.steps import ManualClock as ManualClock
 if TYPE_CHECKING:
     from ekiden.testing.servers.realtime import RealtimeServer as RealtimeServer
 
-__getattr__ = lazy_names(__name__, {"RealtimeServer": "ekiden.testing.servers.realtime"})
+__getattr__ = lazy_names(__name__)

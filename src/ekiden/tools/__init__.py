@@ -31,21 +31,4 @@ if TYPE_CHECKING:
     from ekiden.tools.settings import ToolSettings as ToolSettings
     from ekiden.tools.signature import DocstringStyle as DocstringStyle
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "DocstringStyle": "ekiden.tools.signature",
-        "ToolSettings": "ekiden.tools.settings",
-        "builtin_tools": "ekiden.tools.builtin",
-        "check_input": "ekiden.tools.execution",
-        "decision_of": "ekiden.tools.execution",
-        "default_tool_error_function": "ekiden.tools.function",
-        "function_tool": "ekiden.tools.function",
-        "invoke": "ekiden.tools.execution",
-        "is_project_function": "ekiden.tools.registry",
-        "refusal": "ekiden.tools.execution",
-        "register_tool": "ekiden.tools.registry",
-        "registered_tools": "ekiden.tools.registry",
-        "resolve_tool": "ekiden.tools.registry",
-    },
-)
+__getattr__ = lazy_names(__name__)

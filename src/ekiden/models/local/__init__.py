@@ -1,5 +1,7 @@
 """Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
 
+from typing import TYPE_CHECKING
+
 from ekiden.core.integrations.lazy import lazy_names
 from ekiden.models.local.settings import (
     LocalEngineSettings as LocalEngineSettings,
@@ -13,10 +15,8 @@ from ekiden.models.local.weights import (
     set_default_local_model as set_default_local_model,
 )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "LocalModel": "ekiden.models.local.local_model",
-        "close_engines": "ekiden.models.local.engine",
-    },
-)
+if TYPE_CHECKING:
+    from ekiden.models.local.engine import close_engines as close_engines
+    from ekiden.models.local.local_model import LocalModel as LocalModel
+
+__getattr__ = lazy_names(__name__)

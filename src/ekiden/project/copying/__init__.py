@@ -20,18 +20,4 @@ if TYPE_CHECKING:
         verify_store as verify_store,
     )
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "BackupReport": "ekiden.project.copying.whole_stores",
-        "CopiedTenant": "ekiden.project.copying.whole_stores",
-        "CopyReport": "ekiden.project.copying.whole_stores",
-        "CopyStep": "ekiden.project.copying.whole_stores",
-        "StoreFindings": "ekiden.project.copying.whole_stores",
-        "backup_store": "ekiden.project.copying.backups",
-        "copy_store": "ekiden.project.copying.copies",
-        "restore_store": "ekiden.project.copying.backups",
-        "store_info": "ekiden.project.copying.whole_stores",
-        "verify_store": "ekiden.project.copying.whole_stores",
-    },
-)
+__getattr__ = lazy_names(__name__)
