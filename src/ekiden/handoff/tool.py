@@ -107,6 +107,8 @@ _Invoke: TypeAlias = Callable[[RunContextWrapper[Any], str], Awaitable[Agent[TCo
 @overload
 def handoff(
     agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
+    *,
+    on_handoff: OnHandoffWithoutInput | None = None,
     **options: Unpack[_Options],
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
@@ -115,13 +117,6 @@ def handoff(
     *,
     on_handoff: OnHandoffWithInput[TInput],
     input_type: type[TInput],
-    **options: Unpack[_Options],
-) -> Handoff[TContext, Agent[TContext]]: ...
-@overload
-def handoff(
-    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
-    *,
-    on_handoff: OnHandoffWithoutInput,
     **options: Unpack[_Options],
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @checked_arguments

@@ -222,6 +222,7 @@ def boxed(arguments: str) -> str:
 def realtime_handoff(
     agent: RealtimeAgent[TContext],
     *,
+    on_handoff: OnHandoffWithoutInput | None = None,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
@@ -237,20 +238,6 @@ def realtime_handoff(
     *,
     on_handoff: OnHandoffWithInput[TInput],
     input_type: type[TInput],
-    tool_name_override: str | None = None,
-    tool_description_override: str | None = None,
-    is_enabled: Enabled = True,
-    policy: PolicyName = "graceful",
-    condition: str | None = None,
-    allow_return: bool | Literal["always"] = False,
-    capabilities: Iterable[str] = (),
-    confirm: bool | Confirmation = False,
-) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
-@overload
-def realtime_handoff(
-    agent: RealtimeAgent[TContext],
-    *,
-    on_handoff: OnHandoffWithoutInput,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,

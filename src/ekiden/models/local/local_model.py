@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -160,7 +160,7 @@ class LocalModel:
         """The name of the model in messages."""
         return f"local:{self.weights.name}"
 
-    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """See `Model.respond`. Raises `UserError` if the file is not a model, `ModelError` if the
         conversation is longer than the context, and `ModelTimeout` after the timeout.
         """
