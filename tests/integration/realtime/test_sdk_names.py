@@ -12,6 +12,7 @@ from ekiden.compat.agents.realtime import (
     realtime_handoff,
 )
 from ekiden.testing import RealtimeServer, call, say
+from ekiden.testing.servers.openai import cut
 from tests.integration.realtime.conftest import outputs, tool_names
 
 
@@ -48,6 +49,25 @@ async def test_an_unchanged_sdk_program_talks_hands_off_and_asks_for_approval() 
     first, second = server.sent("session.update")
     assert first["session"]["instructions"] == "Sort."
     assert (tool_names(first), tool_names(second)) == (["transfer_to_billing"], ["pay"])
+
+
+async def test_speech_cancels_the_answer_if_the_server_does_not() -> None:
+    agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk")
+    detection = {"type": "server_vad", "interrupt_response": False}
+    async with RealtimeServer([cut(say("A long story."), after=4, how="hang")]) as server:
+        options: Any = {
+            "url": server.url,
+            "api_key": "key",
+            "initial_model_settings": {"turn_detection": detection},
+        }
+        async with await RealtimeRunner(agent).run(model_config=options) as session:
+            await session.send_message("Tell me")
+            async for event in session:
+                if event.type == "audio":
+                    await server.push({"type": "input_audio_buffer.speech_started"})
+                elif event.type == "agent_end":
+                    break
+        assert server.kinds.count("response.cancel") == 1
 
 
 async def test_an_interrupted_answer_is_truncated_where_it_was_heard() -> None:

@@ -258,6 +258,50 @@ async def test_an_output_guardrail_stops_the_answer() -> None:
     assert live.kinds.count("audio") == 1
 
 
+async def test_a_late_output_guardrail_stops_only_the_audio_of_its_answer() -> None:
+    decided = asyncio.Event()
+
+    @output_guardrail
+    async def slow(ctx: Any, agent: Any, output: str) -> GuardrailFunctionOutput:
+        await decided.wait()
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", output_guardrails=[slow])
+    first, second = (RealtimeModelTurnStartedEvent(response_id=answer) for answer in ("r1", "r2"))
+    delta = RealtimeModelTranscriptDeltaEvent(item_id="i1", delta="damn it", response_id="r1")
+    audio = RealtimeModelSendInterrupt(response_id="r1", playback_only=True)
+    async with talking(
+        agent,
+        RealtimeStep(RealtimeModelSendUserInput("Hi"), [first, delta, ENDED]),
+        RealtimeStep(RealtimeModelSendUserInput("Next"), [second]),
+        RealtimeStep(audio, [ENDED]),
+        guardrails_settings={"debounce_text_length": 5},
+    ) as live:
+        await live.session.send_message("Hi")
+        await live.until("agent_end")
+        await live.session.send_message("Next")
+        await live.until("agent_start")
+        decided.set()
+        await live.until("guardrail_tripped")
+        await live.until("agent_end")
+
+
+async def test_a_guardrail_that_cannot_stop_the_answer_is_an_error_event() -> None:
+    @output_guardrail
+    def never(ctx: Any, agent: Any, output: str) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    agent: RealtimeAgent[Any] = RealtimeAgent(name="Desk", output_guardrails=[never])
+    delta = RealtimeModelTranscriptDeltaEvent(item_id="i1", delta="x" * 100, response_id="r1")
+    failed = RealtimeStep(RealtimeModelSendInterrupt, error=ConnectionError("lost"))
+    async with talking(
+        agent, RealtimeStep(RealtimeModelSendUserInput("Hi"), [STARTED, delta]), failed
+    ) as live:
+        await live.session.send_message("Hi")
+        error = (await live.until("error")).error
+    assert error == {"message": "Guardrail task failed: lost"}
+
+
 async def test_tool_guardrails_and_hooks_get_objects_of_the_sdk() -> None:
     seen: list[Any] = []
 

@@ -199,6 +199,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         self._reading: asyncio.Task[None] | None = None
         self._is_call = False
         self._playback = _Playback(None)
+        self._server_interrupts = True
+        """Whether the server cancels the answer when the person begins to speak."""
         self._calls: deque[str] = deque(maxlen=64)
 
     async def connect(self, options: RealtimeModelConfig) -> None:
@@ -223,7 +225,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         )
         frame = session_frame(settings, is_call=self._is_call)
         self._playback = _Playback(options.get("playback_tracker"))
-        self._playback.format_from(frame)
+        self._read_settings(frame)
         pings = ("ping_interval", "ping_timeout")
         self._connection = await socket.open(
             frame,
@@ -282,7 +284,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             case RealtimeModelSendSessionUpdate(session_settings=settings):
                 frame = session_frame(settings, is_call=self._is_call)
                 frame["session"].pop("model", None)
-                self._playback.format_from(frame)
+                self._read_settings(frame)
                 await send(native_inputs.RealtimeModelSendRawMessage(message=frame))
 
     async def send_event_if(
@@ -304,12 +306,18 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             reading.cancel()
             await asyncio.wait((reading,))
 
+    def _read_settings(self, frame: Mapping[str, Any]) -> None:
+        self._playback.format_from(frame)
+        detection = frame["session"]["audio"]["input"].get("turn_detection") or {}
+        self._server_interrupts = detection.get("interrupt_response", True)
+
     async def _interrupt(self, event: RealtimeModelSendInterrupt) -> None:
         if not event.cancel_response_only:
             await self._stop_playing(event.response_id)
         assert self._gate is not None
         if self._gate.is_busy and not event.playback_only:
-            await self._raw({"type": "response.cancel"})
+            answer = {} if event.response_id is None else {"response_id": event.response_id}
+            await self._raw({"type": "response.cancel", **answer})
 
     async def _stop_playing(self, response_id: str | None = None) -> None:
         """Have the model forget what was not heard of its answer."""
@@ -351,7 +359,10 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
     async def _on(self, event: Any) -> None:
         assert self._gate is not None
         if isinstance(event, native.RealtimeModelSpeechStartedEvent):
+            is_speaking = self._playback.is_speaking
             await self._stop_playing()
+            if is_speaking and not self._server_interrupts and self._gate.is_busy:
+                await self._raw({"type": "response.cancel"})
             return
         if isinstance(event, RealtimeModelErrorEvent):
             if isinstance(event.error, Exception) and self._gate.failed(event.error):
@@ -390,6 +401,11 @@ class _Playback:
         self._response_id: str | None = None
         self._since = 0.0
         self._length_ms = 0.0
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether audio arrived since the last interruption."""
+        return self._item is not None
 
     def format_from(self, frame: Mapping[str, Any]) -> None:
         """Take the format from the settings that were sent."""

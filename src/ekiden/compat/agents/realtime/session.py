@@ -17,6 +17,7 @@ from ekiden.compat.agents.realtime.config import RealtimeRunConfig, RealtimeUser
 from ekiden.compat.agents.realtime.events import (
     RealtimeAgentEndEvent,
     RealtimeAudio,
+    RealtimeError,
     RealtimeEventInfo,
     RealtimeGuardrailTripped,
     RealtimeHistoryAdded,
@@ -297,18 +298,27 @@ class _Guards:
         self._texts: dict[str, str] = {}
         self._checks: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._latest: str | None = None
+        """The last answer that began."""
+        self._current: str | None = None
+        """The last answer, until it ends."""
         self.stopped: set[str] = set()
         """Answers that a guardrail stopped."""
 
     def follow(self, event: Any) -> None:
         """Check the answer if it is long enough."""
+        if isinstance(event, RealtimeModelTurnStartedEvent):
+            self._latest = self._current = event.response_id
+            return
         if isinstance(event, RealtimeModelTurnEndedEvent):
             self._texts.clear()
             self._checks.clear()
+            self._current = None
             return
         is_audio = isinstance(event, RealtimeModelTranscriptDeltaEvent)
         if not is_audio and not isinstance(event, RealtimeModelOutputTextDeltaEvent):
             return
+        self._latest = self._current = event.response_id
         session = self._session
         agent = session._team.sdk_agent(session._open().agent)
         every = session._run_config.get("output_guardrails") or []
@@ -323,7 +333,13 @@ class _Guards:
             check = self._check(guardrails, agent, text, event.response_id, is_audio=is_audio)
             task = asyncio.create_task(check)
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            error: Any = {"message": f"Guardrail task failed: {task.exception()}"}
+            self._session.show(RealtimeError(error=error, info=self._session._info))
 
     async def close(self) -> None:
         """Stop the checks that run."""
@@ -357,16 +373,22 @@ class _Guards:
         session.show(
             RealtimeGuardrailTripped(guardrail_results=tripped, message=text, info=session._info)
         )
+        # The answer may be over by now: then only its audio can be stopped, not the next answer.
+        if response_id == self._current:
+            await session.model.send_event(
+                RealtimeModelSendInterrupt(
+                    force_response_cancel=True,
+                    response_id=response_id,
+                    cancel_response_only=not is_audio,
+                )
+            )
+        elif is_audio:
+            await session.model.send_event(
+                RealtimeModelSendInterrupt(response_id=response_id, playback_only=True)
+            )
         names = ", ".join(each.guardrail.get_name() for each in tripped)
-        for told in (
-            RealtimeModelSendInterrupt(
-                force_response_cancel=True,
-                response_id=response_id,
-                cancel_response_only=not is_audio,
-            ),
-            RealtimeModelSendUserInput(user_input=f"A guardrail stopped your answer: {names}"),
-        ):
-            await session.model.send_event(told)
+        told = RealtimeModelSendUserInput(user_input=f"A guardrail stopped your answer: {names}")
+        await session.model.send_event_if(told, lambda: response_id == self._latest)
 
 
 class _Report(native.RealtimeModelOtherEvent):
