@@ -342,7 +342,11 @@ class SessionTails:
         if self._reader is None or self._reader.done():
             self._has_begun.clear()
             self._reader = asyncio.create_task(self._read(), name="ekiden-session-tails")
-        await self._has_begun.wait()
+        try:
+            await self._has_begun.wait()
+        except BaseException:
+            tail.close()
+            raise
 
     def leave(self, tail: Tail) -> None:
         """Remove the closed stream `tail`."""

@@ -160,6 +160,15 @@ async def test_following_restarts_after_the_last_tail_was_closed(desk: Desk) -> 
         assert numbers(await take(tail, 1)) == [2]
 
 
+async def test_a_tail_whose_start_was_cancelled_is_not_followed(desk: Desk) -> None:
+    tail = desk.tails.follow("s")
+    starting = asyncio.create_task(desk.tails.listen(tail))
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait((starting,))
+    assert not desk.tails.wants("s")
+
+
 async def test_many_readers_follow_many_sessions(desk: Desk) -> None:
     async def follow(name: str) -> list[int]:
         async with desk.tails.follow(name) as tail:

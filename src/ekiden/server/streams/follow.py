@@ -264,12 +264,12 @@ async def _merged(
                 assert place.tail is not None
                 task.cancel()  # Nothing is lost: a task that is already done has its result.
                 await asyncio.wait({task})
-                left = None if task.cancelled() else task.result()
-                if left is not None and left is not _END:
+                left, after = None if task.cancelled() else task.result(), place.tail.after
+                if isinstance(left, Event):
+                    after = left.seq - 1  # Read again below, with the session that it may name.
+                elif left is not None and left is not _END:
                     yield place.wrapped(left)
-                async with aclosing(
-                    _rest(desk, place.tail.session_id, place.tail.after, place.depth)
-                ) as rest:
+                async with aclosing(_rest(desk, place.tail.session_id, after, place.depth)) as rest:
                     async for inner in rest:
                         yield inner
         finally:

@@ -294,7 +294,8 @@ class LiveConnection:
         except (WebSocketDisconnect, RuntimeError):
             pass  # The other side is gone.
         finally:
-            tasks = [writer, reader, *(task for _, task in self._streams.values())]
+            subscriptions = [task for _, task in self._streams.values()]
+            tasks = [writer, reader, self._broken, *subscriptions]
             for stream, _ in self._streams.values():
                 stream.close()
             for task in tasks:
@@ -377,12 +378,13 @@ class LiveConnection:
             # Only after it was queued: `unsubscribed` must not name an event that the client never
             # gets.
             self._sent[name] = found.id
-        if not follow:
-            self._streams.pop(name, None)
-            stream.close()
         end = "closing" if follow else "done"
         notice = {"type": end, "subscription": name, "after": stream.position or ""}
         await self._outgoing.put(notice)
+        # Only after it was queued: meanwhile `run` must know the task, to cancel it.
+        if not follow:
+            self._streams.pop(name, None)
+            self._sent.pop(name, None)
 
     def _note(self, task: asyncio.Task[None]) -> None:
         """Close the connection if a subscription fails, so that the client reconnects."""
