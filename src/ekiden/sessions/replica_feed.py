@@ -25,11 +25,11 @@ from ekiden.sessions.replica import (
 )
 from ekiden.sessions.replica_progress import (
     DueSession,
-    ReplicaLeaseLost,
     ReplicaProgress,
     SentEvents,
 )
 from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.feed_position import FeedPositionLost, wait_for_stop
 
 _PAGE = 100
 _IDLE_S = 1.0
@@ -122,7 +122,7 @@ class _Sender:
                 else:
                     self._busy = True
                     await self._wait(min(self._policy.lease_s / 3, _NEXT_S))
-            except ReplicaLeaseLost:
+            except FeedPositionLost:
                 _log.warning("%s: another process feeds it now", self._mirror.name)
                 self._busy = True
             except StoreUnavailable as exc:
@@ -154,7 +154,7 @@ class _Sender:
                     moved = await self._read()
                     delivered = await self._deliver()
                     if delivered:
-                        await self._book.count()
+                        await self._book.save()
                     if self._once:
                         return
                     if not (moved or delivered):
@@ -236,7 +236,7 @@ class _Sender:
                 else:
                     progress = replace(progress, seq=event.seq)
         if progress != stored:
-            await self._book.save(progress)
+            await self._book.save_progress(progress)
         await self._book.settle(due)
 
     async def _find_tool_names(self, row: SessionRow, event: Event, tools: dict[str, str]) -> None:
@@ -291,7 +291,7 @@ class _Sender:
             # An unexpected error of one session must not stop the others.
             raise ReplicaUnavailable(self._mirror.name, f"{type(exc).__name__}: {exc}") from exc
         await self._succeeded(row.id)
-        return await self._book.save(
+        return await self._book.save_progress(
             replace(
                 progress,
                 seq=event.seq,
@@ -306,10 +306,12 @@ class _Sender:
     ) -> SentEvents:
         _log.warning("%s: the event %s is set aside: %s", exc.mirror, event.event_id, exc.problem)
         self._set_aside += 1
-        self._book.set_aside += 1
+        self._book.skipped += 1
         note = self._book.aside(event.event_id, exc.problem, await self._store.now_us())
         self._sent_before.pop(progress.session_id, None)
-        return await self._book.save(replace(progress, seq=event.seq, strikes=0), aside=note)
+        return await self._book.save_progress(
+            replace(progress, seq=event.seq, strikes=0), aside=note
+        )
 
     async def _succeeded(self, session_id: str) -> None:
         self._sent += 1
@@ -358,7 +360,7 @@ class _Sender:
                 progress = await self._book.progress(await self._store.get(due.session_id))
             except SessionNotFound:
                 return
-            await self._book.save(replace(progress, strikes=progress.strikes + 1))
+            await self._book.save_progress(replace(progress, strikes=progress.strikes + 1))
         self._sent_before[due.session_id] = self._sent
 
     def _with_jitter(self, seconds: float) -> float:
@@ -367,15 +369,8 @@ class _Sender:
 
     async def _wait(self, seconds: float, hint: asyncio.Task[None] | None = None) -> None:
         """Wait for the hint, for `stop`, or for `seconds`."""
-        if self._once:
-            return
-        stopping = asyncio.create_task(self._stop.wait())
-        try:
-            waits = {stopping} if hint is None else {stopping, hint}
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
+        if not self._once:
+            await wait_for_stop(self._stop, seconds, hint)
 
     async def _waiting(self) -> int:
         count, after = 0, ""

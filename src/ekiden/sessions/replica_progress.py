@@ -1,15 +1,12 @@
 """The progress of a replica, as documents in the store, and its status.
 
-One document contains the replica's position in the feed, and the lease of the process that sends.
-Each write names the version of the document that the writer knows. So only one of several processes
-sends events, and a process that lost its lease cannot write. Each session with new events has a
-document, which is written together with the position. After that, the session is replicated from
-its own events, so a session that cannot be sent does not block other sessions.
+One document is the replica's position in the feed. Each session with new events has a document,
+which is written together with the position. After that, the session is replicated from its own
+events, so a session that cannot be sent does not block other sessions.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -18,13 +15,10 @@ from typing import Any
 from ekiden.core.documents import Value
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import DocumentWrite, SessionRow, Store
+from ekiden.storage.feed_position import FeedPosition, FeedPositionLost
 
 MIRRORS = "mirrors"
 _PAGE = 100
-
-
-class ReplicaLeaseLost(Exception):
-    """Another process sends to the replica now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,70 +51,19 @@ class SentEvents:
     version: int = 0
 
 
-class ReplicaProgress:
+class ReplicaProgress(FeedPosition):
     """The documents of one replica, for one process that sends to it."""
 
     def __init__(self, store: Store, name: str, *, owner: str, lease_s: float) -> None:
-        self._store = store
-        self._name = name
-        self._owner = owner
-        self._lease_us = int(lease_s * 1e6)
-        self._key = replica_key(name)
-        self._version = 0
-        self._renewed_us = 0
-        self._lock = asyncio.Lock()
-        self.cursor: str | None = None
-        """The replica's position in the feed."""
-        self.sent = 0
-        """The number of events that the replica has received."""
-        self.set_aside = 0
-        self.problem: str | None = None
-
-    async def claim(self) -> bool:
-        """Take the lease. Returns false while another process has the lease."""
-        document = await self._store.get_document(MIRRORS, self._key)
-        now_us = await self._store.now_us()
-        self._version = 0
-        if document is not None:
-            body = document.body
-            if body["owner"] not in (None, self._owner) and body["until_us"] > now_us:
-                return False
-            self._version = document.version
-            self.cursor, self.problem = body["cursor"], body["problem"]
-            self.sent, self.set_aside = body["sent"], body["set_aside"]
-        try:
-            await self._write(now_us)
-        except ReplicaLeaseLost:
-            return False
-        return True
-
-    async def keep(self) -> None:
-        """Renew the lease if the renewal is due. Raises `ReplicaLeaseLost`."""
-        now_us = await self._store.now_us()
-        async with self._lock:
-            if now_us - self._renewed_us > self._lease_us // 3:
-                await self._write(now_us)
-
-    async def count(self) -> None:
-        """Store the number of sent events. Raises `ReplicaLeaseLost`."""
-        async with self._lock:
-            await self._write(await self._store.now_us())
-
-    async def note(self, problem: str | None) -> None:
-        """Set or clear the problem. The start and the end of a problem are stored immediately."""
-        changed = (problem is None) != (self.problem is None)
-        async with self._lock:
-            self.problem = problem
-            if changed:
-                await self._write(await self._store.now_us())
-
-    async def release(self) -> None:
-        """Release the lease. Does nothing if the lease is lost."""
-        async with self._lock:
-            try:
-                await self._write(None)
-            except ReplicaLeaseLost:
-                return
+        super().__init__(
+            store,
+            MIRRORS,
+            replica_key(name),
+            name=name,
+            owner=owner,
+            lease_s=lease_s,
+            skipped="set_aside",
+        )
 
     async def move(self, cursor: str | None, sessions: Collection[str]) -> None:
         """Store the position, and mark these sessions as having unsent events, in one transaction.
@@ -133,9 +76,8 @@ class ReplicaProgress:
             known = await self._store.get_document(self._due, each)
             body = {"next_us": 0, "tries": 0} if known is None else known.body
             notes.append(DocumentWrite(collection=self._due, key=each, body=body))
-        async with self._lock:
-            self.cursor = cursor
-            await self._write(await self._store.now_us(), notes)
+        self.cursor = cursor
+        await self.save(*notes)
 
     async def due(self, after: str = "") -> Sequence[DueSession]:
         """A page of sessions with unsent events, with ids above `after`, ordered by id."""
@@ -191,8 +133,10 @@ class ReplicaProgress:
             version=document.version,
         )
 
-    async def save(self, progress: SentEvents, *, aside: DocumentWrite | None = None) -> SentEvents:
-        """Store the position in a session. Raises `ReplicaLeaseLost`."""
+    async def save_progress(
+        self, progress: SentEvents, *, aside: DocumentWrite | None = None
+    ) -> SentEvents:
+        """Store the position in a session. Raises `FeedPositionLost`."""
         body = {
             "at": progress.created_at_us,
             "seq": progress.seq,
@@ -209,7 +153,7 @@ class ReplicaProgress:
         try:
             await self._store.write_documents([write] if aside is None else [write, aside])
         except StaleDocument as exc:
-            raise ReplicaLeaseLost from exc
+            raise FeedPositionLost from exc
         return replace(progress, version=progress.version + 1)
 
     def aside(self, event_id: str, problem: str, at_us: int) -> DocumentWrite:
@@ -235,27 +179,6 @@ class ReplicaProgress:
             await self._store.write_documents([write])
         except StaleDocument:
             return
-
-    async def _write(self, now_us: int | None, more: Sequence[DocumentWrite] = ()) -> None:
-        """Write the replica's document; without a time, release the lease."""
-        body = {
-            "name": self._name,
-            "owner": None if now_us is None else self._owner,
-            "until_us": 0 if now_us is None else now_us + self._lease_us,
-            "cursor": self.cursor,
-            "sent": self.sent,
-            "set_aside": self.set_aside,
-            "problem": self.problem,
-        }
-        write = DocumentWrite(
-            collection=MIRRORS, key=self._key, body=body, expected_version=self._version
-        )
-        try:
-            await self._store.write_documents([write, *more])
-        except StaleDocument as exc:
-            raise ReplicaLeaseLost from exc
-        self._version += 1
-        self._renewed_us = now_us or 0
 
 
 def replica_key(name: str) -> str:

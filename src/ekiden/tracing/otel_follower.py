@@ -1,9 +1,4 @@
-"""Sends every span of a store to a collector when it ends, and stores the position in the feed.
-
-The position is one document in the store, which is also the lease of the sending process. Each
-write names the version that the writer knows. So only one of several processes sends spans, and a
-process that lost its lease cannot write.
-"""
+"""Sends every span of a store to a collector when it ends, and stores the position in the feed."""
 
 from __future__ import annotations
 
@@ -16,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ekiden.core.errors import SessionNotFound, StaleDocument, StoreUnavailable
+from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
-from ekiden.storage.base import DocumentWrite, EventPage, SessionRow, Store
+from ekiden.storage.base import EventPage, SessionRow, Store
+from ekiden.storage.feed_position import FeedPosition, FeedPositionLost, wait_for_stop
 from ekiden.storage.records import is_copied
 from ekiden.tracing.builder import SpanBuilder
 from ekiden.tracing.lookup import builder_for, trace_context
@@ -37,6 +33,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 
+PLACES = "otel.exporters"
+"""The collection with the positions of exporters. The key of a document is the name of the
+exporter."""
 _PAGE = 1000
 _MOST_SESSIONS = 1000
 _log = logging.getLogger("ekiden.tracing")
@@ -223,7 +222,15 @@ class OtelFollower:
         self._from_start = from_start
         self._maker = OtelSpans(content=content, attributes=attributes)
         self._sender = OtlpSender(endpoint=endpoint)
-        self._place = FeedPosition(store, name, lease_s=self._policy.lease_s)
+        self._place = FeedPosition(
+            store,
+            PLACES,
+            name,
+            name=name,
+            owner=new_id("otl"),
+            lease_s=self._policy.lease_s,
+            skipped="refused",
+        )
         self._stopping = asyncio.Event()
         self._once = False
         self._sent = self._refused = 0
@@ -268,7 +275,7 @@ class OtelFollower:
                 await self._follow()
             else:
                 await self._wait(self._policy.lease_s / 3)
-        except PlaceLost:
+        except FeedPositionLost:
             _sending_log.warning("another process sends traces now")
         except StoreUnavailable as exc:
             if self._once:
@@ -315,12 +322,13 @@ class OtelFollower:
             )
         self._sent += sent
         self._refused += refused
+        self._place.cursor = page.next_cursor
+        # After a restart, it costs little to read events that end no span once more.
         if ready:
-            await self._place.move(page.next_cursor, sent=sent, refused=refused)
-        else:
-            # Not stored: after a restart, it costs little to read events that end no span once
-            # more.
-            self._place.cursor = page.next_cursor
+            self._place.sent += sent
+            self._place.skipped += refused
+            self._place.problem = None
+            await self._place.save()
         return True
 
     async def _send_with_retries(self, batch: Sequence[ReadableSpan]) -> Sent | None:
@@ -360,109 +368,5 @@ class OtelFollower:
 
     async def _wait(self, seconds: float, hint: asyncio.Task[None] | None = None) -> None:
         """Wait for the hint, for `stop`, or for `seconds`."""
-        if self._once:
-            return
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            waits = {stopping} if hint is None else {stopping, hint}
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
-
-
-PLACES = "otel.exporters"
-"""The collection with the positions of exporters. The key of a document is the name of the
-exporter."""
-
-
-class PlaceLost(Exception):
-    """Another process exports now."""
-
-
-class FeedPosition:
-    """The stored position of an exporter in the feed, which is also the lease of its process."""
-
-    def __init__(self, store: Store, name: str, *, lease_s: float) -> None:
-        self._store = store
-        self._name = name
-        self._owner = new_id("otl")
-        self._lease_us = int(lease_s * 1e6)
-        self._version = 0
-        self._renewed_us = 0
-        self.cursor: str | None = None
-        """The cursor after the last event whose spans were sent; `None`: before the first."""
-        self.sent = 0
-        """The number of spans that were ever sent."""
-        self.refused = 0
-        self.problem: str | None = None
-        """Why nothing can be sent now."""
-
-    async def claim(self, *, from_start: bool) -> bool:
-        """Take the lease. Returns false while another process has the lease.
-
-        A new exporter begins with new events. With `from_start`, it begins with the first event.
-        """
-        document = await self._store.get_document(PLACES, self._name)
-        now_us = await self._store.now_us()
-        if document is None:
-            self._version = 0
-            self.cursor = None if from_start else await self._store.feed_end()
-        else:
-            body = document.body
-            if body["owner"] not in (None, self._owner) and body["until_us"] > now_us:
-                return False
-            self._version = document.version
-            self.cursor, self.problem = body["cursor"], body["problem"]
-            self.sent, self.refused = body["sent"], body["refused"]
-        try:
-            await self._write(now_us)
-        except PlaceLost:
-            return False
-        return True
-
-    async def keep(self) -> None:
-        """Renew the lease if the renewal is due. Raises `PlaceLost`."""
-        now_us = await self._store.now_us()
-        if now_us - self._renewed_us > self._lease_us // 3:
-            await self._write(now_us)
-
-    async def move(self, cursor: str | None, *, sent: int, refused: int) -> None:
-        """Store that everything up to `cursor` was sent. Raises `PlaceLost`."""
-        self.cursor, self.problem = cursor, None
-        self.sent += sent
-        self.refused += refused
-        await self._write(await self._store.now_us())
-
-    async def note(self, problem: str) -> None:
-        """Set the problem. If there was no problem before, it is stored immediately. Raises
-        `PlaceLost`."""
-        is_new, self.problem = self.problem is None, problem
-        if is_new:
-            await self._write(await self._store.now_us())
-
-    async def release(self) -> None:
-        """Release the lease. Does nothing if the lease is lost."""
-        try:
-            await self._write(None)
-        except PlaceLost:
-            return
-
-    async def _write(self, now_us: int | None) -> None:
-        body = {
-            "owner": None if now_us is None else self._owner,
-            "until_us": 0 if now_us is None else now_us + self._lease_us,
-            "cursor": self.cursor,
-            "sent": self.sent,
-            "refused": self.refused,
-            "problem": self.problem,
-        }
-        write = DocumentWrite(
-            collection=PLACES, key=self._name, body=body, expected_version=self._version
-        )
-        try:
-            await self._store.write_documents([write])
-        except StaleDocument as exc:
-            raise PlaceLost from exc
-        self._version += 1
-        self._renewed_us = now_us or 0
+        if not self._once:
+            await wait_for_stop(self._stopping, seconds, hint)

@@ -27,13 +27,13 @@ from ekiden.storage.base import (
     SessionPatch,
     Store,
 )
+from ekiden.storage.feed_position import FeedPosition
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call
 from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel_exporter import OtelSpans, OtlpSender
 from ekiden.tracing.otel_follower import (
     PLACES,
-    FeedPosition,
     FeedSpans,
     FollowPolicy,
     OtelFollower,
@@ -219,8 +219,10 @@ async def test_a_dead_follower_is_replaced_when_its_lease_expires(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
-    dead = FeedPosition(store, "default", lease_s=0.1)
-    assert await dead.claim(from_start=True)
+    dead = FeedPosition(
+        store, PLACES, "default", name="default", owner="dead", lease_s=0.1, skipped="refused"
+    )
+    assert await dead.claim()
     async with following(store, collector, policy=replace(QUICK, lease_s=0.3)):
         await conversation(store)
         await collector.wait_for_spans(9)
