@@ -57,7 +57,7 @@ def test_json_output_is_the_plan_and_nothing_is_stored_or_run(project: Project) 
 def test_the_plan_is_printed_as_a_small_tree(project: Project) -> None:
     planned = project("plan", f"{BOTH}. Also, tell me a long story about a fox")
     assert planned.out.splitlines() == [
-        "by rules → 3 tasks, no supervisor: among all agents that requests can be routed to",
+        "by rules → 3 tasks, no supervisor, all agents considered",
         "because: Split by keywords and patterns into 3 parts.",
         "",
         "├─ t1 orders: Where is my order 1043",

@@ -296,14 +296,14 @@ class ExportComparison:
                 if data.get("format") == EXPORT_FORMAT:
                     manifest = Manifest.from_json(data)
                     if (manifest.records, manifest.sha256) != (number - 1, digest.hexdigest()):
-                        raise ValueError("it does not match the lines before it")
+                        raise ValueError("the manifest does not match the lines before it")
                     return manifest.heads
                 digest.update(f"{text}\n".encode(errors="surrogateescape"))
                 await self._compare(data)
         except ValueError as exc:
             self._damaged(f"line {number}: {exc}")
         else:
-            self._damaged(f"it ends with line {number} and has no manifest, so it was cut off")
+            self._damaged(f"it ends at line {number} without a manifest: its end was cut off")
         return {}
 
     async def _compare(self, exported: Mapping[str, Any]) -> None:
@@ -366,7 +366,7 @@ class ExportComparison:
             names = sorted(
                 name for name in {*exported, *stored} if exported.get(name) != stored.get(name)
             )
-            return "differs", f"it is not as it was exported: {', '.join(names)}"
+            return "differs", f"differs from the export in: {', '.join(names)}"
         try:
             if session_id:
                 await self._store.get(session_id)
@@ -374,7 +374,7 @@ class ExportComparison:
             return "deleted", "its session was deleted since the export"
         except UNREADABLE:
             return "unreadable", "its session cannot be read"
-        return "missing", "it was exported and is missing"
+        return "missing", "exported, but missing in the store"
 
     def _damaged(self, why: str) -> None:
         self._found.report(
@@ -382,7 +382,7 @@ class ExportComparison:
                 record_id="",
                 session_id="",
                 fault="damaged_export",
-                message=f"the export is not what was written: {why}",
+                message=f"the export was changed: {why}",
                 at_us=0,
             )
         )

@@ -76,7 +76,7 @@ class TerminalApprover:
 
     `allow` holds tool names, or patterns such as ``*`` and ``github_*``; these run without asking.
     `ask` puts the question: `ask_on_terminal`, or your own function, as chat does. With `None`
-    every other tool is refused, and the reason names the option that allows it. Questions of
+    every other tool is refused, and the reason names the options that help. Questions of
     concurrent tools are asked one after the other::
 
         RunConfig(approver=TerminalApprover(allow=["read_file"], ask=ask_on_terminal))
@@ -96,7 +96,10 @@ class TerminalApprover:
             return Approval(
                 approved=False,
                 by=NOBODY,
-                reason=f"approval is not possible here; --allow {request.tool} lets it run",
+                reason=(
+                    f"approval is not possible here; --allow {request.tool} lets it run, and "
+                    "`ekiden run --approve inbox` asks in the inbox"
+                ),
             )
         async with self._turn:
             return await self._answer(self._ask, question(request))

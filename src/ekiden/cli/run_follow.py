@@ -292,7 +292,7 @@ class RemoteResult:
             case "done":
                 return Done(run.output)
             case "waiting":
-                return Waiting("for people" if run.questions else "for others")
+                return Waiting("people" if run.questions else "other agents")
             case "refused":
                 return Refused(message)
             case "out_of_budget" if (over := run.reached) is not None:

@@ -175,7 +175,7 @@ def problem_of(outcome: Outcome) -> tuple[str, str] | None:
         case Done():
             return None
         case Waiting(reason):
-            return "run.waiting", f"the session waits: {reason}"
+            return "run.waiting", f"the session waits for {reason}"
         case Refused(reason):
             return "model.refused", f"the model refused: {reason}"
         case OutOfBudget(limit, allowed, used, scope=scope):

@@ -227,7 +227,7 @@ def _method(plan: PlanPreview) -> str:
 def _supervisor(plan: PlanPreview) -> str:
     if plan.supervisor is not None:
         return f"supervisor {plan.supervisor}"
-    return "no supervisor: among all agents that requests can be routed to"
+    return "no supervisor, all agents considered"
 
 
 def _tree(tasks: Sequence[PlannedTask]) -> Iterator[str]:

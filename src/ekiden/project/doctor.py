@@ -186,7 +186,11 @@ async def _store(url: str) -> Check:
     try:
         path = sqlite_path(url)
         if path is not None and not path.exists():
-            return Check(name="store", status="ok", detail=f"{path}: the first run makes it")
+            return Check(
+                name="store",
+                status="ok",
+                detail=f"{path}: the first run creates it",
+            )
         async with open_store(url, create=False) as store:
             info = await store.info()
             facts = {name: fact for name, fact in info.items() if name not in _NOT_LISTED}
@@ -196,7 +200,7 @@ async def _store(url: str) -> Check:
             try:
                 await store.check_writable()
             except StoreReadOnly:
-                detail += "; it can only be read"
+                detail += "; read-only"
     except EkidenError as exc:
         return _problem("store", exc)
     return Check(
@@ -212,7 +216,7 @@ async def _integrity(url: str, *, opened: bool) -> Check:
     never `ok` for a store that could not be opened."""
     path = None if url == "memory:" else sqlite_path(url)
     if url == "memory:" or (path is not None and not path.exists()):
-        return Check(name="integrity", status="ok", detail="there is nothing to look at")
+        return Check(name="integrity", status="ok", detail="there is no store to check")
     try:
         async with snapshot_at(url) as source:
             found = await source.examine(limit_s=_INTEGRITY_S)

@@ -471,6 +471,8 @@ class SemanticLoader:
             if self._made is None:
                 try:
                     self._made = self._new()
+                except ModuleNotFoundError as exc:
+                    self._made = f"semantic routing needs {exc.name}: pip install 'ekiden[local]'"
                 except Exception as exc:
                     self._made = f"semantic routing cannot be set up: {_shown(exc)}"
             return self._made

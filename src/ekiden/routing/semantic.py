@@ -338,7 +338,7 @@ def semantic_stage(
     """
     embedder = local_embedder()
     if embedder is None:
-        return f"semantic routing is not there: {MISSING}"
+        return f"semantic routing is unavailable: {MISSING}"
     return SemanticStage(
         agents,
         embedder,

@@ -81,7 +81,7 @@ WRITING: Final[tuple[TableName, ...]] = (
 its other rows exist."""
 
 LEFT_TO_VERIFY: Final = (
-    "what rows belong to, and whether contents were changed, which `ekiden store verify` looks at"
+    "references between rows, and changed contents (`ekiden store verify` checks both)"
 )
 """The checks that a quick examination leaves out."""
 

@@ -315,7 +315,7 @@ class TestAgainstAnExport:
         assert (await verify_audit(store)).ok
         (link,) = (await verify_audit(store, against=lines)).links
         assert (link.record_id, link.fault) == ("s/3.1", "differs")
-        assert link.message.endswith("not as it was exported: reason")
+        assert link.message.endswith("differs from the export in: reason")
 
     async def test_each_broken_session_is_reported_once(self, store: MemoryStore) -> None:
         await write(store, story("s"))

@@ -108,12 +108,13 @@ async def test_an_allowed_tool_runs_without_asking(allowed: str) -> None:
     assert person.asked == []
 
 
-async def test_a_rejection_without_a_terminal_names_the_allow_option() -> None:
+async def test_a_rejection_without_a_terminal_names_the_options_that_help() -> None:
     answer = await TerminalApprover(allow=["read_file"]).approve(request())
     assert not answer.approved
     assert (answer.by, answer.reason) == (
         "nobody",
-        "approval is not possible here; --allow shell lets it run",
+        "approval is not possible here; --allow shell lets it run, and "
+        "`ekiden run --approve inbox` asks in the inbox",
     )
 
 

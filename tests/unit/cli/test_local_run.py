@@ -118,8 +118,8 @@ async def test_without_waiting_the_command_prints_how_to_answer(capsys: Captured
         "[s] user → desk",
         "desk asks operator: 15 % discount?\\x1b[2J",
         f"  answer with: ekiden inbox answer {item.id} yes|'no way' --store x.db",
-        "error[run.waiting]: the session waits: person:operator; after the answer continue with: "
-        "resume it",
+        "error[run.waiting]: the session waits for person:operator; after the answer "
+        "continue with: resume it",
     ]
 
 

@@ -126,7 +126,10 @@ async def test_an_answer_that_is_not_text_is_printed_as_json(capsys: Captured) -
 
 
 def test_waiting_and_refused_runs_have_a_code_and_a_message() -> None:
-    assert problem_of(Waiting("an approval")) == ("run.waiting", "the session waits: an approval")
+    assert problem_of(Waiting("an approval")) == (
+        "run.waiting",
+        "the session waits for an approval",
+    )
     assert problem_of(Refused("no")) == ("model.refused", "the model refused: no")
 
 

@@ -37,8 +37,8 @@ FAILURE = {"code": "model.failed", "message": "no answer"}
     ("found", "told"),
     [
         (run("done", output="42"), None),
-        (run("waiting", questions=["i"]), ("run.waiting", "the session waits: for people")),
-        (run("waiting"), ("run.waiting", "the session waits: for others")),
+        (run("waiting", questions=["i"]), ("run.waiting", "the session waits for people")),
+        (run("waiting"), ("run.waiting", "the session waits for other agents")),
         (run("refused", error=FAILURE), ("model.refused", "the model refused: no answer")),
         (run("failed", error=FAILURE), ("model.failed", "no answer")),
         (run("out_of_budget"), ("run.out_of_budget", "the run is out_of_budget")),

@@ -87,6 +87,14 @@ async def test_a_custom_embedder_is_used_with_the_threshold_of_the_settings(
     assert options == {"threshold": 0.7, "sure_at": 80}
 
 
+async def test_semantic_routing_without_numpy_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provide(monkeypatch, ModuleNotFoundError("No module named 'numpy'", name="numpy"))
+    decision = await Router(TEAM).route("crash", strategy="semantic")
+    assert decision.reason == "semantic routing needs numpy: pip install 'ekiden[local]'"
+
+
 async def test_a_semantic_stage_that_fails_to_start_is_reported_and_not_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -77,7 +77,7 @@ class Validation:
         if self.not_looked_up:
             functions = _counted(self.not_looked_up, "function")
             summary += (
-                f"; {functions} not looked up: --imports does that, and runs the project's code"
+                f"; {functions} not imported; --imports checks them, and runs the project's code"
             )
         return "\n".join([*lines, "", summary] if lines else [summary])
 

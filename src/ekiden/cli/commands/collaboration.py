@@ -442,7 +442,7 @@ async def message_send(
         complain(sent.error_code or "message.failed", sent.error, as_json=as_json)
         return Exit.FAILED
     if not as_json:
-        waits = "; there is no answer yet: a server or `ekiden worker` gives it" if is_open else ""
+        waits = "; no answer yet: a server or `ekiden worker run` delivers it" if is_open else ""
         note(f"[{sent.message_id}] {sent.state}{waits}")
     return Exit.WAITING if is_open else Exit.OK
 

@@ -199,15 +199,15 @@ class PostgresSnapshot:
 
     async def examine(self, *, limit_s: float | None = None) -> Examination:
         faults = [f"{each} is missing" for each in self.missing]
-        checked, not_checked = [], ["pages of tables and indexes, which pg_amcheck looks at"]
+        checked, not_checked = [], ["pages of tables and indexes (pg_amcheck checks them)"]
         if await self._value(_HAS_CHECKSUMS):
             checked.append("the checksums of pages that the server has read")
             if failures := await self._value(_CHECKSUM_FAILURES):
                 faults.append(f"the server has read {failures} pages with a wrong checksum")
         else:
-            not_checked.append("checksums of pages, which this server does not keep")
+            not_checked.append("checksums of pages (this server has none)")
         if limit_s is None:
-            checked.append("what rows belong to")
+            checked.append("references between rows")
             faults += await self._rows_without_parent()
         else:
             not_checked.append(LEFT_TO_VERIFY)

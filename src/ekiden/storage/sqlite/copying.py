@@ -286,7 +286,7 @@ class SqliteSnapshot:
     def _examine(self, db: apsw.Connection) -> Examination:
         return Examination(
             faults=self._faults(db),
-            checked=["pages, rows and indexes of the file", "what rows belong to"],
+            checked=["pages, rows and indexes of the file", "references between rows"],
             not_checked=(),
         )
 

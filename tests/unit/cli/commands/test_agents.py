@@ -404,7 +404,7 @@ def test_functions_are_looked_up_only_on_request(desk: Desk) -> None:
     desk.agent("evil", EVIL)
     validated = desk("agents", "validate")
     assert validated.code == 0
-    assert "5 files, 0 problems; 1 function not looked up: --imports does that" in validated.out
+    assert "5 files, 0 problems; 1 function not imported; --imports checks them" in validated.out
     assert desk("agents", "validate", "--json").json["not_looked_up"] == 1
     assert desk("agents", "validate", ".ekiden/agents/billing.md").out == "1 file, 0 problems\n"
     looked_up = desk("agents", "validate", "--imports", "--json")

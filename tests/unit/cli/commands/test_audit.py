@@ -226,7 +226,7 @@ def test_an_invalid_export_is_reported_as_damaged(desk: Desk) -> None:
     (desk.folder / "a.jsonl").write_bytes(b"\xff\xfe\x00 nonsense")
     verified = desk("audit", "verify", "--against", "a.jsonl")
     assert verified.code == 8
-    assert "first broken link: the export is not what was written: line 1" in verified.out
+    assert "first broken link: the export was changed: line 1" in verified.out
 
 
 def test_without_a_store_audit_commands_exit_with_7(desk: Desk, store: Path) -> None:

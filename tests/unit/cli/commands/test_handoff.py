@@ -212,7 +212,7 @@ def test_a_session_that_cannot_be_returned_keeps_waiting_for_people(counter: Des
     team = "tests.unit.cli.commands.counter:closed_desk"
     done = counter("handoff", "answer", "s", "yes", "--back", "--team", team)
     assert (done.code, done.out) == (4, "")
-    assert "error[run.waiting]: the session waits: person:support; after the answer" in done.err
+    assert "error[run.waiting]: the session waits for person:support; after the answer" in done.err
     assert "answer with: ekiden inbox answer inb_" in done.err
     assert "error[handoff.refused]: AGENT_UNAVAILABLE: " in done.err
 
@@ -349,7 +349,7 @@ def test_a_handoff_without_a_filter_shows_no_view(counter: Desk) -> None:
     shown = counter("handoff", "show", "s.h1").out
     assert "code: TARGET_FAILED\nerror: ValueError: no paper\n" in shown
     assert "view: broken saw everything\n" in shown
-    assert "has it now: triage\n" in shown
+    assert "current agent: triage\n" in shown
 
 
 def test_a_condition_is_shown_with_the_values_of_its_parts(counter: Desk) -> None:
@@ -397,7 +397,7 @@ def test_the_trigger_and_the_compensations_are_shown(bare: Desk) -> None:
         "  x → null (missing: x)\n"
         "  … and 3 more parts\n"
     ) in shown
-    assert "undone: mail\nnot undone: refund\nfailed tries: 1\n" in shown
+    assert "undone: mail\nnot undone: refund\nfailed attempts: 1\n" in shown
 
 
 def test_handoffs_waiting_for_approval_are_listed_by_status(bare: Desk) -> None:
