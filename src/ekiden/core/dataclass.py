@@ -167,19 +167,20 @@ def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
     """A function that creates objects of a data class in half the time of a call of the class.
 
     When a class is called, Python first collects the keyword arguments in two dictionaries. When a
-    function is called, Python passes them directly. Use `maker` only for classes that are not
-    frozen and have very many objects.
+    function is called, Python passes them directly. Use `maker` only for classes with slots that
+    have very many objects.
     """
-    params = cls.__dataclass_params__  # type: ignore[attr-defined]
-    if params.frozen:
-        raise TypeError(f"{cls!r} is frozen: call the class")
-    makes = _init(cast("type", cls), frozen=False, slots=True, makes=True)
+    kind: Any = cls
+    if kind.__dataclass_params__.frozen:
+        # The slots of a plain object are set much faster. Then the object changes its class.
+        kind = type(kind.__name__, (), {"__slots__": kind.__slots__})
+    makes = _init(cast("type", cls), frozen=False, slots=True, makes=kind)
     return cast("Callable[_P, _T]", makes)
 
 
-def _init(cls: type, *, frozen: bool, slots: bool, makes: bool = False) -> Any:
-    """Compile `__init__`, or with `makes` a function that also creates the object. Defaults are set
-    afterwards, so that the source has names only."""
+def _init(cls: type, *, frozen: bool, slots: bool, makes: type | None = None) -> Any:
+    """Compile `__init__`, or with `makes` a function that also creates the object, at first of this
+    class. Defaults are set afterwards, so that the source has names only."""
     every = fields(cls)
     positional = [each for each in every if each.init and not each.kw_only]
     keyword = [each for each in every if each.init and each.kw_only]
@@ -204,15 +205,17 @@ def _init(cls: type, *, frozen: bool, slots: bool, makes: bool = False) -> Any:
             body.append(f"_set_{name}(_self, {value})")
         else:
             body.append(f"_set(_self, {name!r}, {value})")
+    if makes is not None and makes is not cls:
+        body.append("_self.__class__ = _cls")
     if hasattr(cls, "__post_init__"):
         body.append("_self.__post_init__()")
     defaults = [each.name for each in positional if _default(each) is not MISSING]
     listed = [f"{each.name}=0" if each.name in defaults else each.name for each in positional]
     if keyword:
         listed += ["*", *(each.name for each in keyword)]
-    if makes:
-        known |= {"_new": object.__new__, "_cls": cls}
-        body = ["_self = _new(_cls)", *body, "return _self"]
+    if makes is not None:
+        known |= {"_new": object.__new__, "_kind": makes, "_cls": cls}
+        body = ["_self = _new(_kind)", *body, "return _self"]
     else:
         listed.insert(0, "_self")
     text = (

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass, maker
 
 EventType: TypeAlias = Literal[
     "route",
@@ -41,6 +42,7 @@ PRIVATE = "private"
 Traces do not show the content of these events."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Event:
     """An event of a session. It is stored in the same transaction as the change that it records.
 
@@ -51,46 +53,19 @@ class Event:
             print(event.seq, event.type, event.agent)
     """
 
-    __slots__ = (
-        "agent",
-        "at_us",
-        "details",
-        "duration_us",
-        "error",
-        "items",
-        "seq",
-        "session_id",
-        "step",
-        "type",
-    )
-
-    def __init__(
-        self,
-        *,
-        session_id: str,
-        seq: int,
-        type: EventType,
-        at_us: int,
-        agent: str | None = None,
-        step: str | None = None,
-        duration_us: int | None = None,
-        details: dict[str, Any] | None = None,
-        items: tuple[Item, ...] = (),
-        error: str | None = None,
-    ) -> None:
-        self.session_id = session_id
-        self.seq = seq
-        """The number of the event in its session: 1, 2, 3 …, without gaps."""
-        self.type = type
-        self.at_us = at_us
-        """The time of the event, in microseconds since 1970."""
-        self.agent = agent
-        self.step = step
-        """The step key of the effect that this event records; unique in the session."""
-        self.duration_us = duration_us
-        self.details = details
-        self.items = items
-        self.error = error
+    session_id: str
+    seq: int
+    """The number of the event in its session: 1, 2, 3 …, without gaps."""
+    type: EventType
+    at_us: int
+    """The time of the event, in microseconds since 1970."""
+    agent: str | None = None
+    step: str | None = None
+    """The step key of the effect that this event records; unique in the session."""
+    duration_us: int | None = None
+    details: dict[str, Any] | None = None
+    items: tuple[Item, ...] = ()
+    error: str | None = None
 
     @property
     def event_id(self) -> str:
@@ -149,6 +124,10 @@ class Event:
 
     def __repr__(self) -> str:
         return f"<Event {self.event_id} {self.type} agent={self.agent!r}>"
+
+
+new_event = maker(Event)
+"""Creates an `Event` in half the time of the constructor."""
 
 
 class SeenRun(Protocol):

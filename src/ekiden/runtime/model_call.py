@@ -21,6 +21,8 @@ from ekiden.core.conversation.model import (
     ModelResponse,
     Usage,
     is_message,
+    new_request,
+    new_response,
     to_item,
     to_items,
 )
@@ -264,7 +266,7 @@ async def _request(run: RunState) -> ModelRequest:
     settings = agent.model_settings
     if config.model_settings is not None:
         settings = settings.resolve(config.model_settings)
-    return ModelRequest(
+    return new_request(
         instructions=instructions,
         input=items,
         tools=run.offer.specs,
@@ -316,7 +318,7 @@ def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) ->
     """A copy of the answer, with checked output."""
     if answer is None:
         raise ModelBehaviorError(f"{_who(run)} ended without an answer")
-    return ModelResponse(
+    return new_response(
         output=read_answer(answer.output, step=request.step, used_ids=run.call_ids),
         usage=answer.usage,
         response_id=answer.response_id,

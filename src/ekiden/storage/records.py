@@ -81,6 +81,10 @@ class SessionRow:
     process that claimed the session reads the contents itself."""
 
 
+new_row = maker(SessionRow)
+"""Creates a `SessionRow` in a third of the time of the constructor."""
+
+
 def is_copied(row: SessionRow, event: Event) -> bool:
     """Whether the event of a fork was copied from the original session.
 
@@ -126,6 +130,10 @@ class SessionPatch:
     """The new outcome. An empty text removes the outcome."""
     cursor: Mapping[str, Any] | None = None
     variables: Mapping[str, Any] | None = None
+
+
+new_patch = maker(SessionPatch)
+"""Creates a `SessionPatch` in half the time of the constructor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +194,10 @@ class Commit:
     release: bool = False
     """Whether the claim on the session is released in the same transaction. If false, the lease is
     renewed."""
+
+
+new_commit = maker(Commit)
+"""Creates a `Commit` in half the time of the constructor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.current_agent import logging_for
-from ekiden.core.dataclass import dataclass
+from ekiden.core.dataclass import dataclass, maker
 from ekiden.core.errors import (
     QueueFull,
     SessionError,
@@ -36,6 +36,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
+from ekiden.storage.records import new_commit, new_patch
 
 _log = logging.getLogger("ekiden.runtime")
 
@@ -53,6 +54,9 @@ class _Batch:
     new_handoffs: list[PendingHandoff]
     side_writes: SideWrites
     stored: bool = False
+
+
+_new_batch = maker(_Batch)
 
 
 class Committing(Recording):
@@ -332,7 +336,7 @@ class Committing(Recording):
             # Hashes are only needed now if observers read the events. Otherwise they are computed
             # when the audit is read.
             self.cursor.audit.seal(self._pending)
-        batch = _Batch(
+        batch = _new_batch(
             events=self._pending,
             steps=self._steps,
             agent=self.agent.name,
@@ -406,8 +410,8 @@ class Committing(Recording):
             documents = [*documents, charge]
         if state is not None and state.shared:
             documents = [*documents, *self.variables.writes(state, self.session_id)]
-        return Commit(
-            patch=SessionPatch(
+        return new_commit(
+            patch=new_patch(
                 agent=None if batch.agent == self._stored_agent else batch.agent,
                 status=status,
                 outcome=outcome,

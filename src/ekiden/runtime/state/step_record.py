@@ -11,7 +11,7 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import LeaseLost, UserError
-from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
+from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType, new_event
 from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.core.text.wording import lazy_pattern
 from ekiden.runtime.config import RunConfig
@@ -318,7 +318,7 @@ class Recording:
         if details is not None and type in AUDITED and not _TEXTS.isdisjoint(details):
             details = _masked(details)
         self._seq += 1
-        event = Event(
+        event = new_event(
             session_id=self.claim.session_id,
             seq=self._seq,
             type=type,

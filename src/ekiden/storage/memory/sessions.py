@@ -19,7 +19,7 @@ from ekiden.storage.base import (
     SessionStatus,
 )
 from ekiden.storage.chain import GENESIS, seal, set_head
-from ekiden.storage.records import HEAD_START_S, NORMAL, check_priority
+from ekiden.storage.records import HEAD_START_S, NORMAL, check_priority, new_row
 from ekiden.storage.timers import LAPSE_S, ChangeSignal
 from ekiden.storage.values import (
     check_numbers,
@@ -117,7 +117,7 @@ class MemorySession:
     def row(self, now: float) -> SessionRow:
         """The row for callers; `now` is a time of the lease clock."""
         self.seal()
-        return SessionRow(
+        return new_row(
             id=self.id,
             agent=self.agent,
             status=self.status,

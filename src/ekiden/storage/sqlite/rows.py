@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import apsw
 
-from ekiden.core.events import Event, EventType
+from ekiden.core.events import Event, EventType, new_event
 from ekiden.core.values import dumps, loads
 from ekiden.storage.chain import commit_digest
 from ekiden.storage.copying import LAST_TIME_MS, OF_SESSIONS, TABLES, TableName
@@ -143,7 +143,7 @@ def event_of(
     error: str | None,
 ) -> Event:
     """The event of a row whose JSON is already parsed."""
-    return Event(
+    return new_event(
         session_id=session_id,
         seq=seq,
         type=type_of(type),

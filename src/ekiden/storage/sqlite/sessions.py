@@ -20,7 +20,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.records import check_priority
+from ekiden.storage.records import check_priority, new_row
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.timers import MOST_CHECKED
@@ -79,7 +79,7 @@ def claim_new(
     db.execute(_INSERT, (*_fixed(new, meta), 1, owner, until, now_us, now_us))
     if db.changes() == 0:
         return None
-    row = SessionRow(
+    row = new_row(
         id=new.id,
         agent=new.agent,
         status=new.status,
@@ -304,7 +304,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         wakes,
         priority,
     ) = values
-    return SessionRow(
+    return new_row(
         id=session_id,
         agent=agent,
         status=status,
