@@ -91,7 +91,7 @@ def hung(world: World) -> Team:
 
     model = world.model(script)
     orders = Agent("orders", instructions="Book it.", model=model, tools=[world.book()])
-    over = HandoffTrigger(type="timeout", seconds=0.3)
+    over = HandoffTrigger(type="timeout", seconds=1.0)  # Also a slow machine asks the model first.
     return Team(
         Agent("desk", instructions="Do.", model=model, handoffs=[handoff(orders, trigger=over)])
     )
