@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from ekiden.api.runs import LimitOptions
 
 
+def about(text: str, **options: Any) -> Parameter:
+    """Describe a parameter of a command. `options` are bounds of a number (`gt`, `gte`, `lte`), and
+    options of cyclopts."""
+    bounds = {each: options.pop(each) for each in ("gt", "gte", "lte") if each in options}
+    if bounds:
+        options["validator"] = Number(**bounds)
+    return Parameter(help=text, **options)
+
+
 STATUS = ("--status", "--state")
 """The names of the status filter of lists; help pages omit the second, older one."""
 
@@ -87,31 +96,33 @@ class LimitFlags:
 
     max_turns: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1, lte=10_000),
-            help="Stop after this many turns. Default: the setting `limits.turns`.",
+        about(
+            "Stop after this many turns. Default: the setting `limits.turns`.", gte=1, lte=10_000
         ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1, lte=1_000_000_000_000),
-            help="Stop after this many tokens. Default: the setting `limits.tokens`.",
+        about(
+            "Stop after this many tokens. Default: the setting `limits.tokens`.",
+            gte=1,
+            lte=1_000_000_000_000,
         ),
     ] = None
     max_money: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gt=0, lte=1e9),
-            help="Stop when the model calls have cost this amount of money. Default: the setting "
+        about(
+            "Stop when the model calls have cost this amount of money. Default: the setting "
             "`limits.money`.",
+            gt=0,
+            lte=1e9,
         ),
     ] = None
     max_seconds: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gt=0, lte=1e9),
-            help="Stop after this many seconds of work. Default: the setting `limits.seconds`.",
+        about(
+            "Stop after this many seconds of work. Default: the setting `limits.seconds`.",
+            gt=0,
+            lte=1e9,
         ),
     ] = None
 
@@ -137,121 +148,104 @@ STORE_HELP: Final = (
     "variable EKIDEN_STORE, otherwise the setting `store` (.ekiden/ekiden.db)."
 )
 StoreOption: TypeAlias = Annotated[
-    str | None, Parameter(env_var="EKIDEN_STORE", show_env_var=False, help=STORE_HELP)
+    str | None, about(STORE_HELP, env_var="EKIDEN_STORE", show_env_var=False)
 ]
 TeamOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="Use this team, written as module:attribute. Default: the setting `team`, or the "
+    about(
+        "Use this team, written as module:attribute. Default: the setting `team`, or the "
         "project's agent files."
     ),
 ]
 StrategyOption: TypeAlias = Annotated[
     Literal["rule", "semantic", "llm", "hybrid"] | None,
-    Parameter(help="Routing strategy. Default: the setting `agents.routing.strategy`."),
+    about("Routing strategy. Default: the setting `agents.routing.strategy`."),
 ]
 ModelOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="Use this model for all agents, written as provider:model. "
-        "Default: each agent's own model."
+    about(
+        "Use this model for all agents, written as provider:model. Default: each agent's own model."
     ),
 ]
 AllowOption: TypeAlias = Annotated[
     tuple[str, ...],
-    Parameter(
-        help="Let this tool run without approval; * means all tools. You can repeat this option."
-    ),
+    about("Let this tool run without approval; * means all tools. You can repeat this option."),
 ]
 KeepGoingOption: TypeAlias = Annotated[
     bool,
-    Parameter(
-        help="Skip agent files that have errors. Without this option, an error stops the command."
-    ),
+    about("Skip agent files that have errors. Without this option, an error stops the command."),
 ]
 TrustOption: TypeAlias = Annotated[
     bool,
-    Parameter(
-        help="Trust the files of this folder without asking, for this command only. The "
+    about(
+        "Trust the files of this folder without asking, for this command only. The "
         "environment variable EKIDEN_TRUST=1 does the same."
     ),
 ]
 UserOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="User of a new session. Agents use the memories of this user. Default: the setting "
-        "`user`."
+    about(
+        "User of a new session. Agents use the memories of this user. Default: the setting `user`."
     ),
 ]
 PriorityName: TypeAlias = Literal["low", "normal", "high", "urgent"]
-SessionArgument: TypeAlias = Annotated[str, Parameter(help="Session id, or a unique prefix of it.")]
+SessionArgument: TypeAlias = Annotated[str, about("Session id, or a unique prefix of it.")]
 SessionOrNewest: TypeAlias = Annotated[
-    str | None,
-    Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
+    str | None, about("Session id, or a unique prefix of it. Default: the newest session.")
 ]
 SessionToContinue: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="Id of the session to continue. If no session has this id, a new session is started."
-    ),
+    about("Id of the session to continue. If no session has this id, a new session is started."),
 ]
 SinceOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="Only entries since this time. Give a date, a date with a time, or a time span such "
+    about(
+        "Only entries since this time. Give a date, a date with a time, or a time span such "
         "as 2h for the last two hours."
     ),
 ]
 UntilOption: TypeAlias = Annotated[
-    str | None, Parameter(help="Only entries before this time, in the same format as for --since.")
+    str | None, about("Only entries before this time, in the same format as for --since.")
 ]
 AfterOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(help='Start after the event with this id. Give "" to start with the first event.'),
+    str | None, about('Start after the event with this id. Give "" to start with the first event.')
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="Your name, which is recorded. Default: the name of your account on this machine."
-    ),
+    about("Your name, which is recorded. Default: the name of your account on this machine."),
 ]
 OutputOption: TypeAlias = Annotated[
-    Path | None,
-    Parameter(name=("--output", "-o"), help="New file to write to. Default: standard output."),
+    Path | None, about("New file to write to. Default: standard output.", name=("--output", "-o"))
 ]
 YesOption: TypeAlias = Annotated[
-    bool, Parameter(help="Do not ask for confirmation. Required if there is no terminal.")
+    bool, about("Do not ask for confirmation. Required if there is no terminal.")
 ]
 MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
 """Extra words after a text: parsed only so that the error can show how to quote them."""
-JsonOption: TypeAlias = Annotated[bool, Parameter(name="--json", help="Print JSON.")]
+JsonOption: TypeAlias = Annotated[bool, about("Print JSON.", name="--json")]
 NoWaitOption: TypeAlias = Annotated[
-    bool,
-    Parameter(help="If another process is running the session, fail at once instead of waiting."),
+    bool, about("If another process is running the session, fail at once instead of waiting.")
 ]
-JsonLinesOption: TypeAlias = Annotated[bool, Parameter(help="Print one JSON object per line.")]
+JsonLinesOption: TypeAlias = Annotated[bool, about("Print one JSON object per line.")]
 LimitOption: TypeAlias = Annotated[
-    int | None,
-    Parameter(
-        validator=Number(gte=1, lte=1000), help="Maximum number of entries. Default: all entries."
-    ),
+    int | None, about("Maximum number of entries. Default: all entries.", gte=1, lte=1000)
 ]
 WideOption: TypeAlias = Annotated[
     bool,
-    Parameter(
-        help="Show all columns, full ids and texts, and exact times. Output to a pipe always has "
+    about(
+        "Show all columns, full ids and texts, and exact times. Output to a pipe always has "
         "this form."
     ),
 ]
 LabelOption: TypeAlias = Annotated[
     tuple[str, ...],
-    Parameter(
-        help="Label of this server or worker, such as gpu. Agents that require a label run only "
+    about(
+        "Label of this server or worker, such as gpu. Agents that require a label run only "
         "where that label is set. You can repeat this option."
     ),
 ]
 LogOption: TypeAlias = Annotated[
-    Literal["text", "json", "none"], Parameter(help="Format of the log on standard error.")
+    Literal["text", "json", "none"], about("Format of the log on standard error.")
 ]
 
 
@@ -277,29 +271,23 @@ class RunFlags(TeamFlags):
     allow: AllowOption = ()
     approve: Annotated[
         Literal["terminal", "inbox"],
-        Parameter(
-            help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. "
+        about(
+            "Where to ask for the approval of tool calls: on this terminal, or in the inbox. "
             "With `inbox`, the session waits until the inbox item is answered."
         ),
     ] = "terminal"
     wait: Annotated[
         bool,
-        Parameter(
-            help="If the session needs an answer from a person, wait for the answer and continue."
-        ),
+        about("If the session needs an answer from a person, wait for the answer and continue."),
     ] = False
     wait_timeout: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gt=0, lte=1e9),
-            help="Like --wait, but wait at most this many seconds for each answer.",
-        ),
+        about("Like --wait, but wait at most this many seconds for each answer.", gt=0, lte=1e9),
     ] = None
     limits: LimitFlags = NO_LIMITS
     no_wait: NoWaitOption = False
     stream: Annotated[
-        bool,
-        Parameter(help="Show events as they happen. With --json, print one object per line."),
+        bool, about("Show events as they happen. With --json, print one object per line.")
     ] = False
     as_json: JsonOption = False
 
@@ -313,10 +301,8 @@ class ChatFlags(TeamFlags):
     """The options of `ekiden chat`."""
 
     session: SessionToContinue = None
-    resume: Annotated[bool, Parameter(help="Choose the session from a list.")] = False
-    newest: Annotated[bool, Parameter(name="--continue", help="Continue the newest session.")] = (
-        False
-    )
+    resume: Annotated[bool, about("Choose the session from a list.")] = False
+    newest: Annotated[bool, about("Continue the newest session.", name="--continue")] = False
     user: UserOption = None
     strategy: StrategyOption = None
     allow: AllowOption = ()
@@ -341,16 +327,15 @@ class Listing:
 
     limit: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1, lte=1000),
-            help="Maximum number of entries. Default: 50; with --json-lines, all entries.",
+        about(
+            "Maximum number of entries. Default: 50; with --json-lines, all entries.",
+            gte=1,
+            lte=1000,
         ),
     ] = None
     cursor: Annotated[
         str | None,
-        Parameter(
-            help="Show the next page. Give the cursor that was printed with the previous page."
-        ),
+        about("Show the next page. Give the cursor that was printed with the previous page."),
     ] = None
     wide: WideOption = False
     json_lines: JsonLinesOption = False

@@ -19,6 +19,7 @@ from ekiden.cli.options import (
     TeamFlags,
     TeamOption,
     TrustOption,
+    about,
 )
 from ekiden.cli.output import note
 
@@ -40,13 +41,13 @@ VIA: Final = "terminal"
 
 _ServerOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        help="URL of an Ekiden server to use. The API key comes from the environment variable "
+    about(
+        "URL of an Ekiden server to use. The API key comes from the environment variable "
         "EKIDEN_API_KEY. Default: the environment variable EKIDEN_SERVER."
     ),
 ]
 # Without `env_var`: a store in the environment must not conflict with --server.
-_StoreOption: TypeAlias = Annotated[str | None, Parameter(help=STORE_HELP)]
+_StoreOption: TypeAlias = Annotated[str | None, about(STORE_HELP)]
 
 _LOCAL_ONLY: Final = {
     "--store": "the server has its own store",

@@ -22,6 +22,7 @@ from ekiden.cli.options import (
     StoreOption,
     TrustOption,
     UntilOption,
+    about,
     moment,
 )
 from ekiden.cli.output import emit, export_lines, new_file, note, print_pairs, say, show
@@ -33,35 +34,28 @@ if TYPE_CHECKING:
 
 TenantsOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
+    about(
+        "Only the stores of these tenants, separated by commas. Default: all tenants.",
         name="--tenants",
-        help="Only the stores of these tenants, separated by commas. Default: all tenants.",
     ),
 ]
 
 
 async def store_copy(
-    source: Annotated[str, Parameter(help="SQLite store to copy: a path, or sqlite:///path.")],
+    source: Annotated[str, about("SQLite store to copy: a path, or sqlite:///path.")],
     target: Annotated[
-        str,
-        Parameter(
-            help="Database to copy to, written as postgresql://…. It must not contain a store."
-        ),
+        str, about("Database to copy to, written as postgresql://…. It must not contain a store.")
     ],
     /,
     *,
     tenants: TenantsOption = None,
     resume: Annotated[
-        bool,
-        Parameter(
-            help="Restart an interrupted copy. The command removes the incomplete data first."
-        ),
+        bool, about("Restart an interrupted copy. The command removes the incomplete data first.")
     ] = False,
     final: Annotated[
         bool,
-        Parameter(
-            help="Fail if the source is still in use. Use this option for the final move to the "
-            "target."
+        about(
+            "Fail if the source is still in use. Use this option for the final move to the target."
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -84,7 +78,7 @@ async def store_copy(
 
 
 async def store_backup(
-    file: Annotated[Path, Parameter(help="New file for the backup.")],
+    file: Annotated[Path, about("New file for the backup.")],
     /,
     *,
     tenants: TenantsOption = None,
@@ -108,7 +102,7 @@ async def store_backup(
 
 
 async def store_restore(
-    file: Annotated[Path, Parameter(help="File with the backup. The file is not changed.")],
+    file: Annotated[Path, about("File with the backup. The file is not changed.")],
     /,
     *,
     tenants: TenantsOption = None,
@@ -173,9 +167,7 @@ def _names(tenants: str | None) -> list[str] | None:
 
 async def mirror_run(
     *,
-    once: Annotated[
-        bool, Parameter(help="Send pending events, and do not wait for new ones.")
-    ] = False,
+    once: Annotated[bool, about("Send pending events, and do not wait for new ones.")] = False,
     store: StoreOption = None,
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -260,20 +252,16 @@ class AuditListOptions:
 
     agent: Annotated[
         str | None,
-        Parameter(help="Only records in which this agent is the actor, the source or the target."),
+        about("Only records in which this agent is the actor, the source or the target."),
     ] = None
-    task: Annotated[str | None, Parameter(help="Only records of this task.")] = None
-    correlation: Annotated[str | None, Parameter(help="Only records with this correlation id.")] = (
-        None
-    )
+    task: Annotated[str | None, about("Only records of this task.")] = None
+    correlation: Annotated[str | None, about("Only records with this correlation id.")] = None
     status: Annotated[
-        HandoffMove | None, Parameter(help="Only records of handoffs that changed to this status.")
+        HandoffMove | None, about("Only records of handoffs that changed to this status.")
     ] = None
-    session: Annotated[str | None, Parameter(help="Only records of this session.")] = None
-    handoff: Annotated[str | None, Parameter(help="Only records of the handoff with this id.")] = (
-        None
-    )
-    type: Annotated[AuditedType | None, Parameter(help="Only records of this type.")] = None
+    session: Annotated[str | None, about("Only records of this session.")] = None
+    handoff: Annotated[str | None, about("Only records of the handoff with this id.")] = None
+    type: Annotated[AuditedType | None, about("Only records of this type.")] = None
     since: SinceOption = None
     until: UntilOption = None
 
@@ -291,7 +279,7 @@ EVERYTHING = AuditListOptions()
 async def audit_list(
     filters: AuditListOptions = EVERYTHING,
     *,
-    oldest_first: Annotated[bool, Parameter(help="List the oldest records first.")] = False,
+    oldest_first: Annotated[bool, about("List the oldest records first.")] = False,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
@@ -307,7 +295,7 @@ async def audit_list(
 
 
 async def audit_show(
-    record: Annotated[str, Parameter(help="Id of an audit record or of a handoff.")],
+    record: Annotated[str, about("Id of an audit record or of a handoff.")],
     /,
     *,
     place: Place = HERE,
@@ -336,11 +324,11 @@ async def audit_show(
 
 async def audit_verify(
     *,
-    session: Annotated[str | None, Parameter(help="Check only this session.")] = None,
+    session: Annotated[str | None, about("Check only this session.")] = None,
     against: Annotated[
         Path | None,
-        Parameter(
-            help="File that `ekiden audit export` wrote. Each record in the file must still exist "
+        about(
+            "File that `ekiden audit export` wrote. Each record in the file must still exist "
             "unchanged in the store."
         ),
     ] = None,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import Parameter
-
 from ekiden.agents import AgentDefinition, AgentFileProblem, origin_of, read_agent_file
 from ekiden.cli.errors import Exit, NobodyCapable, UsageError
 from ekiden.cli.options import (
@@ -21,6 +19,7 @@ from ekiden.cli.options import (
     TrustOption,
     WholeListing,
     WideOption,
+    about,
 )
 from ekiden.cli.output import emit, note, print_pairs, print_table, say, show
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
@@ -172,7 +171,7 @@ async def agents_list(
 
 
 async def agents_show(
-    name: Annotated[str, Parameter(help="Name of the agent.")],
+    name: Annotated[str, about("Name of the agent.")],
     /,
     *,
     place: TeamPlace = THE_TEAM,
@@ -221,19 +220,15 @@ async def agents_deadlocks(
 async def agents_match(
     *capabilities: Annotated[
         str,
-        Parameter(
-            help="Required capabilities, separated by commas. tag:NAME stands for any capability "
+        about(
+            "Required capabilities, separated by commas. tag:NAME stands for any capability "
             "with that tag."
         ),
     ],
-    exclude: Annotated[
-        tuple[str, ...], Parameter(help="Agents to leave out, separated by commas.")
-    ] = (),
-    min_score: Annotated[
-        float, Parameter(help="Only agents with at least this score, from 0 to 1.")
-    ] = 0.5,
+    exclude: Annotated[tuple[str, ...], about("Agents to leave out, separated by commas.")] = (),
+    min_score: Annotated[float, about("Only agents with at least this score, from 0 to 1.")] = 0.5,
     everybody: Annotated[
-        bool, Parameter(name="--all", help="Also list agents with a score below --min-score.")
+        bool, about("Also list agents with a score below --min-score.", name="--all")
     ] = False,
     limit: LimitOption = None,
     place: TeamPlace = THE_TEAM,
@@ -275,15 +270,13 @@ async def agents_match(
 
 def agents_validate(
     *paths: Annotated[
-        Path, Parameter(help="Agent files or folders to check. Default: all agents of the project.")
+        Path, about("Agent files or folders to check. Default: all agents of the project.")
     ],
     imports: Annotated[
         bool,
-        Parameter(
-            help="Also check the tools that are Python functions. This imports the project's code."
-        ),
+        about("Also check the tools that are Python functions. This imports the project's code."),
     ] = False,
-    strict: Annotated[bool, Parameter(help="Treat warnings as errors.")] = False,
+    strict: Annotated[bool, about("Treat warnings as errors.")] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -311,10 +304,10 @@ def agents_validate(
 
 def agents_import(
     *sources: Annotated[
-        Path, Parameter(help="Agent files of other programs, or folders that contain such files.")
+        Path, about("Agent files of other programs, or folders that contain such files.")
     ],
-    overwrite: Annotated[bool, Parameter(help="Replace existing files of the same name.")] = False,
-    dry_run: Annotated[bool, Parameter(help="Only report what would be written.")] = False,
+    overwrite: Annotated[bool, about("Replace existing files of the same name.")] = False,
+    dry_run: Annotated[bool, about("Only report what would be written.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Convert agent files of other programs into .ekiden/agents, and report on each file.

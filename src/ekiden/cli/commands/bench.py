@@ -7,11 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
 from ekiden.cli.errors import Exit, UsageError
-from ekiden.cli.options import WHOLE, JsonOption, StoreOption, WholeListing
+from ekiden.cli.options import WHOLE, JsonOption, StoreOption, WholeListing, about
 from ekiden.cli.output import StatusLine, as_text, emit, note, print_table, say
 from ekiden.cli.place import THIS_MACHINE, Machine
 
@@ -22,60 +19,51 @@ if TYPE_CHECKING:
 async def bench(
     *scenarios: Annotated[
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
-        Parameter(help="Scenarios to run. Default: `s1` to `s5`."),
+        about("Scenarios to run. Default: `s1` to `s5`."),
     ],
-    quick: Annotated[
-        bool, Parameter(help="Do less work, only to check that the benchmark runs.")
-    ] = False,
+    quick: Annotated[bool, about("Do less work, only to check that the benchmark runs.")] = False,
     folder: Annotated[
-        Path,
-        Parameter(
-            help="Folder on the disk to measure. The command writes its data into this folder."
-        ),
+        Path, about("Folder on the disk to measure. The command writes its data into this folder.")
     ] = Path(),
     store: Annotated[
         str | None,
-        Parameter(
-            help="For the scenario `load`: database URL, such as postgresql://…. The command "
+        about(
+            "For the scenario `load`: database URL, such as postgresql://…. The command "
             "creates a schema in the database and removes the schema at the end. Default: a SQLite "
             "file in --folder."
         ),
     ] = None,
     sessions: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1, lte=10_000_000),
-            help="For the scenario `load`: number of open sessions. Default: 10,000.",
+        about(
+            "For the scenario `load`: number of open sessions. Default: 10,000.",
+            gte=1,
+            lte=10_000_000,
         ),
     ] = None,
     workers: Annotated[
-        int,
-        Parameter(
-            validator=Number(gte=1, lte=256),
-            help="For the scenario `load`: number of worker processes.",
-        ),
+        int, about("For the scenario `load`: number of worker processes.", gte=1, lte=256)
     ] = 4,
     concurrency: Annotated[
         int,
-        Parameter(
-            validator=Number(gte=1, lte=100_000),
-            help="For the scenario `load`: number of concurrent sessions per worker.",
+        about(
+            "For the scenario `load`: number of concurrent sessions per worker.", gte=1, lte=100_000
         ),
     ] = 32,
     messages: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1),
-            help="For the scenario `load`: number of messages to send, one after another. Default: "
+        about(
+            "For the scenario `load`: number of messages to send, one after another. Default: "
             "1,000.",
+            gte=1,
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gt=0),
-            help="For the scenario `load`: send messages for this many seconds. This option "
+        about(
+            "For the scenario `load`: send messages for this many seconds. This option "
             "replaces --messages.",
+            gt=0,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -149,33 +137,27 @@ async def doctor(*, store: StoreOption = None, as_json: JsonOption = False) -> i
 def simulate(
     scene: Annotated[
         str,
-        Parameter(
-            help="Scene, Agent or Team to simulate, or a function that returns a Scene. Write it "
+        about(
+            "Scene, Agent or Team to simulate, or a function that returns a Scene. Write it "
             "as file.py:name or module:name."
         ),
     ],
     *,
     say: Annotated[
         list[str] | None,
-        Parameter(
-            help="Message to send, if you simulate an Agent or a Team. You can repeat this option."
+        about(
+            "Message to send, if you simulate an Agent or a Team. You can repeat this option."
             " Each message starts its own conversation."
         ),
     ] = None,
     seeds: Annotated[
-        str,
-        Parameter(help="Number of worlds to run, or a range of random seeds such as 1-1000."),
+        str, about("Number of worlds to run, or a range of random seeds such as 1-1000.")
     ] = "100",
     seed: Annotated[
-        int | None,
-        Parameter(help="Run only the world with this random seed, and print every step."),
+        int | None, about("Run only the world with this random seed, and print every step.")
     ] = None,
     processes: Annotated[
-        int,
-        Parameter(
-            validator=Number(gte=1, lte=256),
-            help="Number of processes that run worlds at the same time.",
-        ),
+        int, about("Number of processes that run worlds at the same time.", gte=1, lte=256)
     ] = 1,
     as_json: JsonOption = False,
 ) -> int:
@@ -202,14 +184,13 @@ def simulate(
 
 KeyArgument = Annotated[
     str,
-    Parameter(
-        help="Name of the setting, such as agents.routing.strategy. `ekiden config "
+    about(
+        "Name of the setting, such as agents.routing.strategy. `ekiden config "
         "list` lists all names."
     ),
 ]
 UserOption = Annotated[
-    bool,
-    Parameter(name="--user", help="Change ~/.ekiden/settings.json instead of the project's file."),
+    bool, about("Change ~/.ekiden/settings.json instead of the project's file.", name="--user")
 ]
 
 
@@ -243,10 +224,9 @@ def config_set(
     key: KeyArgument,
     value: Annotated[
         str,
-        Parameter(
+        about(
+            "New value: text, a number, true, false or null. Write a list or an object as JSON.",
             allow_leading_hyphen=True,
-            help="New value: text, a number, true, false or null. Write a list or an object as "
-            "JSON.",
         ),
     ],
     /,

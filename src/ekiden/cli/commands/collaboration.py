@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.cli.ids import collaboration_id, message_id, session_id
 from ekiden.cli.options import (
@@ -18,6 +17,7 @@ from ekiden.cli.options import (
     Listing,
     MoreWords,
     PriorityName,
+    about,
     json_object,
     json_or_text,
 )
@@ -29,20 +29,17 @@ from ekiden.storage.records import MessageState
 if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails, CollaborationsApi
 
-IdArgument: TypeAlias = Annotated[
-    str, Parameter(help="Collaboration id, or a unique prefix of it.")
-]
-TermsArgument: TypeAlias = Annotated[str, Parameter(help="Proposed terms, as JSON or text.")]
+IdArgument: TypeAlias = Annotated[str, about("Collaboration id, or a unique prefix of it.")]
+TermsArgument: TypeAlias = Annotated[str, about("Proposed terms, as JSON or text.")]
 ReasonOption: TypeAlias = Annotated[
-    str, Parameter(help="Reason for this step. The other agents can read it.")
+    str, about("Reason for this step. The other agents can read it.")
 ]
-BidderOption: TypeAlias = Annotated[str, Parameter(help="Agent whose bid you accept or choose.")]
+BidderOption: TypeAlias = Annotated[str, about("Agent whose bid you accept or choose.")]
 RequirementsOption: TypeAlias = Annotated[
-    str | None, Parameter(help="Requirements for the work, as JSON or text.")
+    str | None, about("Requirements for the work, as JSON or text.")
 ]
 KeyOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(help="Idempotency key. Messages with the same key are sent only once."),
+    str | None, about("Idempotency key. Messages with the same key are sent only once.")
 ]
 
 
@@ -51,20 +48,21 @@ KeyOption: TypeAlias = Annotated[
 class Opening:
     """The options of commands that begin a collaboration."""
 
-    initiator: Annotated[str, Parameter(name="--as", help="Act as this agent of the team.")]
+    initiator: Annotated[str, about("Act as this agent of the team.", name="--as")]
     context: Annotated[
         str | None,
-        Parameter(
-            help="Context for the agent that does the task, as a JSON object, such as "
+        about(
+            "Context for the agent that does the task, as a JSON object, such as "
             '{"session_id": "s1"}.'
         ),
     ] = None
     deadline: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gte=0.001, lte=86_000),
-            help="Seconds that the invited agents have to answer. Default: 30 in a call for bids, "
+        about(
+            "Seconds that the invited agents have to answer. Default: 30 in a call for bids, "
             "otherwise 300.",
+            gte=0.001,
+            lte=86_000,
         ),
     ] = None
     key: KeyOption = None
@@ -93,10 +91,7 @@ class MoveOptions:
     """The options of commands that make a move in a collaboration."""
 
     agent: Annotated[
-        str,
-        Parameter(
-            name="--as", help="Act as this agent. The agent must take part in the collaboration."
-        ),
+        str, about("Act as this agent. The agent must take part in the collaboration.", name="--as")
     ]
     key: KeyOption = None
     place: Place = HERE
@@ -115,10 +110,9 @@ class MoveOptions:
 
 async def collaboration_list(
     *,
-    agent: Annotated[str | None, Parameter(help="Only collaborations of this agent.")] = None,
+    agent: Annotated[str | None, about("Only collaborations of this agent.")] = None,
     phase: Annotated[
-        tuple[Phase, ...],
-        Parameter(help="Only collaborations in this phase. You can repeat this option."),
+        tuple[Phase, ...], about("Only collaborations in this phase. You can repeat this option.")
     ] = (),
     listing: Listing = LISTING,
     place: Place = HERE,
@@ -144,8 +138,8 @@ async def collaboration_show(
 
 
 async def collaboration_request(
-    target: Annotated[str, Parameter(help="Agent that should do the task.")],
-    task: Annotated[str, Parameter(help="Description of the task.")],
+    target: Annotated[str, about("Agent that should do the task.")],
+    task: Annotated[str, about("Description of the task.")],
     /,
     *,
     requirements: RequirementsOption = None,
@@ -160,15 +154,12 @@ async def collaboration_request(
 
 
 async def collaboration_propose(
-    target: Annotated[str, Parameter(help="Agent that gets the proposal.")],
+    target: Annotated[str, about("Agent that gets the proposal.")],
     terms: TermsArgument,
     /,
     *,
     max_rounds: Annotated[
-        int | None,
-        Parameter(
-            validator=Number(gte=1, lte=100), help="Maximum number of proposals. Default: 5."
-        ),
+        int | None, about("Maximum number of proposals. Default: 5.", gte=1, lte=100)
     ] = None,
     opening: Opening,
 ) -> None:
@@ -181,16 +172,13 @@ async def collaboration_propose(
 
 
 async def collaboration_call(
-    capability: Annotated[str, Parameter(help="Capability that the task requires.")],
+    capability: Annotated[str, about("Capability that the task requires.")],
     /,
-    *capabilities: Annotated[str, Parameter(help="Further capabilities that the task requires.")],
-    task: Annotated[str, Parameter(help="Description of the task.")] = "",
+    *capabilities: Annotated[str, about("Further capabilities that the task requires.")],
+    task: Annotated[str, about("Description of the task.")] = "",
     participant: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="Ask this agent. You can repeat this option. Default: all other agents of the "
-            "team."
-        ),
+        about("Ask this agent. You can repeat this option. Default: all other agents of the team."),
     ] = (),
     requirements: RequirementsOption = None,
     opening: Opening,
@@ -223,9 +211,7 @@ async def collaboration_accept(
     collaboration: IdArgument,
     /,
     *,
-    version: Annotated[
-        int, Parameter(validator=Number(gte=1), help="Version number of the current terms.")
-    ],
+    version: Annotated[int, about("Version number of the current terms.", gte=1)],
     move: MoveOptions,
 ) -> None:
     """Accept the current terms. The agreement is made when both agents have accepted."""
@@ -239,9 +225,7 @@ async def collaboration_counter(
     terms: TermsArgument,
     /,
     *,
-    version: Annotated[
-        int | None, Parameter(help="Version number of the terms that you answer.")
-    ] = None,
+    version: Annotated[int | None, about("Version number of the terms that you answer.")] = None,
     reason: ReasonOption = "",
     move: MoveOptions,
 ) -> None:
@@ -268,15 +252,9 @@ async def collaboration_bid(
     /,
     *,
     score: Annotated[
-        float,
-        Parameter(
-            validator=Number(gte=0, lte=1),
-            help="How well the agent can do the task, from 0 to 1.",
-        ),
+        float, about("How well the agent can do the task, from 0 to 1.", gte=0, lte=1)
     ],
-    offer: Annotated[
-        str | None, Parameter(help="Terms that the agent offers, as JSON or text.")
-    ] = None,
+    offer: Annotated[str | None, about("Terms that the agent offers, as JSON or text.")] = None,
     move: MoveOptions,
 ) -> None:
     """Make a bid in answer to a call for bids."""
@@ -331,21 +309,15 @@ def _tell(found: CollaborationDetails, *, as_json: bool) -> None:
 
 async def message_list(
     *,
-    agent: Annotated[str | None, Parameter(help="Only messages to this agent.")] = None,
-    sender: Annotated[
-        str | None, Parameter(name="--from", help="Only messages from this sender.")
-    ] = None,
+    agent: Annotated[str | None, about("Only messages to this agent.")] = None,
+    sender: Annotated[str | None, about("Only messages from this sender.", name="--from")] = None,
     status: Annotated[
-        MessageState | None, Parameter(name=STATUS, help="Only messages with this status.")
+        MessageState | None, about("Only messages with this status.", name=STATUS)
     ] = None,
-    task: Annotated[str | None, Parameter(help="Only messages about this task.")] = None,
-    correlation: Annotated[
-        str | None, Parameter(help="Only messages with this correlation id.")
-    ] = None,
-    waiter: Annotated[
-        str | None, Parameter(help="Only queries whose answer this agent waits for.")
-    ] = None,
-    session: Annotated[str | None, Parameter(help="Only messages that this session sent.")] = None,
+    task: Annotated[str | None, about("Only messages about this task.")] = None,
+    correlation: Annotated[str | None, about("Only messages with this correlation id.")] = None,
+    waiter: Annotated[str | None, about("Only queries whose answer this agent waits for.")] = None,
+    session: Annotated[str | None, about("Only messages that this session sent.")] = None,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
@@ -367,7 +339,7 @@ async def message_list(
 
 
 async def message_show(
-    message: Annotated[str, Parameter(help="Message id, or a unique prefix of it.")],
+    message: Annotated[str, about("Message id, or a unique prefix of it.")],
     /,
     *,
     place: Place = HERE,
@@ -382,30 +354,27 @@ async def message_show(
 
 
 async def message_send(
-    agent: Annotated[str, Parameter(help="Name of the agent.")],
+    agent: Annotated[str, about("Name of the agent.")],
     text: Annotated[
         str,
-        Parameter(
-            help="Content of the message, as JSON or text. Give - to read the content from "
+        about(
+            "Content of the message, as JSON or text. Give - to read the content from "
             "standard input."
         ),
     ],
     /,
     *more: MoreWords,
-    subject: Annotated[str, Parameter(help="Subject of the message.")] = "",
-    notify: Annotated[bool, Parameter(help="Send a notification, which needs no answer.")] = False,
+    subject: Annotated[str, about("Subject of the message.")] = "",
+    notify: Annotated[bool, about("Send a notification, which needs no answer.")] = False,
     priority: Annotated[
         PriorityName,
-        Parameter(
-            help="Priority of the message. Workers handle messages of higher priority first."
-        ),
+        about("Priority of the message. Workers handle messages of higher priority first."),
     ] = "normal",
-    correlation: Annotated[str | None, Parameter(help="Correlation id of the message.")] = None,
+    correlation: Annotated[str | None, about("Correlation id of the message.")] = None,
     wait: Annotated[
         float,
-        Parameter(
-            validator=Number(gte=0, lte=600),
-            help="Seconds to wait for the answer. An answer that comes later is stored.",
+        about(
+            "Seconds to wait for the answer. An answer that comes later is stored.", gte=0, lte=600
         ),
     ] = 30.0,
     place: TeamWithStore = WITH_STORE,
@@ -448,9 +417,9 @@ async def message_send(
 
 
 async def message_requeue(
-    message: Annotated[str, Parameter(help="Message id, or a unique prefix of it.")],
+    message: Annotated[str, about("Message id, or a unique prefix of it.")],
     /,
-    *messages: Annotated[str, Parameter(help="Further message ids.")],
+    *messages: Annotated[str, about("Further message ids.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.cli.ids import handoff_id, session_id, sessions_of
 from ekiden.cli.options import (
@@ -24,6 +23,7 @@ from ekiden.cli.options import (
     SinceOption,
     TeamFlags,
     UntilOption,
+    about,
     moment,
 )
 from ekiden.cli.output import show
@@ -32,7 +32,7 @@ from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 _WAIT_S: Final = 55.0
 """How long a server waits for the agent's answer."""
 HandoffArgument = Annotated[
-    str, Parameter(help="Id of a handoff or of a handoff request, or a unique prefix of it.")
+    str, about("Id of a handoff or of a handoff request, or a unique prefix of it.")
 ]
 PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
@@ -42,28 +42,22 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 class HandoffListOptions:
     """Filters for handoffs. A missing filter matches all handoffs."""
 
-    agent: Annotated[str | None, Parameter(help="Only handoffs from or to this agent.")] = None
-    session: Annotated[str | None, Parameter(help="Only handoffs of this session.")] = None
-    source: Annotated[
-        str | None, Parameter(name="--from", help="Only handoffs from this agent.")
-    ] = None
-    target: Annotated[str | None, Parameter(name="--to", help="Only handoffs to this agent.")] = (
-        None
-    )
+    agent: Annotated[str | None, about("Only handoffs from or to this agent.")] = None
+    session: Annotated[str | None, about("Only handoffs of this session.")] = None
+    source: Annotated[str | None, about("Only handoffs from this agent.", name="--from")] = None
+    target: Annotated[str | None, about("Only handoffs to this agent.", name="--to")] = None
     status: Annotated[
         Literal["initiated", "validating", "transferring", "completed", "failed", "rolled_back"]
         | None,
-        Parameter(help="Only handoffs with this status."),
+        about("Only handoffs with this status."),
     ] = None
-    task: Annotated[str | None, Parameter(help="Only handoffs of this task.")] = None
-    correlation: Annotated[
-        str | None, Parameter(help="Only handoffs with this correlation id.")
-    ] = None
-    policy: Annotated[PolicyOption, Parameter(help="Only handoffs with this policy.")] = None
+    task: Annotated[str | None, about("Only handoffs of this task.")] = None
+    correlation: Annotated[str | None, about("Only handoffs with this correlation id.")] = None
+    policy: Annotated[PolicyOption, about("Only handoffs with this policy.")] = None
     by: Annotated[
         str | None,
-        Parameter(
-            help="Only handoffs from this initiator: model, trigger, person, program, or the name "
+        about(
+            "Only handoffs from this initiator: model, trigger, person, program, or the name "
             "of a person."
         ),
     ] = None
@@ -85,39 +79,35 @@ async def handoff_start(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[str, Parameter(help="Agent that gets the session.")],
-    reason: Annotated[
-        str, Parameter(help="Reason for the handoff. The target agent sees it.")
-    ] = "",
-    summary: Annotated[
-        str, Parameter(help="Summary of the work so far, for the target agent.")
-    ] = "",
-    context: Annotated[str, Parameter(help="Further information for the target agent.")] = "",
+    to: Annotated[str, about("Agent that gets the session.")],
+    reason: Annotated[str, about("Reason for the handoff. The target agent sees it.")] = "",
+    summary: Annotated[str, about("Summary of the work so far, for the target agent.")] = "",
+    context: Annotated[str, about("Further information for the target agent.")] = "",
     policy: Annotated[
         PolicyOption,
-        Parameter(
-            help="When to hand off: at once (`immediate`), after the current step (`graceful`), or "
+        about(
+            "When to hand off: at once (`immediate`), after the current step (`graceful`), or "
             "if the handoff's condition is true (`conditional`)."
         ),
     ] = None,
     timeout_s: Annotated[
         float | None,
-        Parameter(
-            name="--timeout",
-            validator=Number(gt=0, lte=1e9),
-            help="Seconds that the target agent has to confirm the handoff. Default: the timeout "
+        about(
+            "Seconds that the target agent has to confirm the handoff. Default: the timeout "
             "in the agent's handoff definition, otherwise 300.",
+            name="--timeout",
+            gt=0,
+            lte=1e9,
         ),
     ] = None,
     priority: Annotated[
-        int,
-        Parameter(help="Priority of the handoff. The target agent sees it.", show_default=False),
+        int, about("Priority of the handoff. The target agent sees it.", show_default=False)
     ] = 0,
     by: ByOption = None,
     no_run: Annotated[
         bool,
-        Parameter(
-            help="Make the handoff, but do not run the target agent. A server or a worker then "
+        about(
+            "Make the handoff, but do not run the target agent. A server or a worker then "
             "runs that agent."
         ),
     ] = False,
@@ -196,7 +186,7 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Reason that is recorded for the cancellation.")] = "",
+    reason: Annotated[str, about("Reason that is recorded for the cancellation.")] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
@@ -219,15 +209,12 @@ async def handoff_cancel(
 
 async def handoff_answer(
     session: SessionArgument,
-    text: Annotated[
-        str, Parameter(help="Your answer. Give - to read the answer from standard input.")
-    ],
+    text: Annotated[str, about("Your answer. Give - to read the answer from standard input.")],
     /,
     *more: MoreWords,
     by: ByOption = None,
     back: Annotated[
-        bool,
-        Parameter(help="Return the session, with this answer, to the agent that handed it off."),
+        bool, about("Return the session, with this answer, to the agent that handed it off.")
     ] = False,
     flags: TeamFlags = TEAM,
     allow: AllowOption = (),

@@ -20,6 +20,7 @@ from ekiden.cli.options import (
     JsonOption,
     Listing,
     PriorityName,
+    about,
     ahead,
 )
 from ekiden.cli.output import clock_time, emit, say, show
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ekiden.api.inbox import InboxApi
     from ekiden.core.questions import InboxItem
 
-ItemArgument: TypeAlias = Annotated[str, Parameter(help="Item id, or a unique prefix of it.")]
+ItemArgument: TypeAlias = Annotated[str, about("Item id, or a unique prefix of it.")]
 
 
 @Parameter(name="*")
@@ -39,28 +40,24 @@ class InboxFilters:
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
-        Parameter(
-            help="Only items with this status. `closed` means all except `open`, and `any` means "
-            "all."
+        about(
+            "Only items with this status. `closed` means all except `open`, and `any` means all."
         ),
     ] = "open"
-    role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
+    role: Annotated[str | None, about("Only items for this role.")] = None
     assignee: Annotated[
-        str | None,
-        Parameter(help='Only items assigned to this person. Give "" for unassigned items.'),
+        str | None, about('Only items assigned to this person. Give "" for unassigned items.')
     ] = None
     kind: Annotated[
         Literal["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"]
         | None,
-        Parameter(help="Only items of this kind."),
+        about("Only items of this kind."),
     ] = None
-    agent: Annotated[str | None, Parameter(help="Only items from this agent.")] = None
-    session: Annotated[str | None, Parameter(help="Only items of this session.")] = None
-    priority: Annotated[PriorityName | None, Parameter(help="Only items with this priority.")] = (
-        None
-    )
-    text: Annotated[str | None, Parameter(help="Only items that contain this text.")] = None
-    snoozed: Annotated[bool, Parameter(help="Include snoozed items.")] = False
+    agent: Annotated[str | None, about("Only items from this agent.")] = None
+    session: Annotated[str | None, about("Only items of this session.")] = None
+    priority: Annotated[PriorityName | None, about("Only items with this priority.")] = None
+    text: Annotated[str | None, about("Only items that contain this text.")] = None
+    snoozed: Annotated[bool, about("Include snoozed items.")] = False
 
 
 OPEN = InboxFilters()
@@ -123,33 +120,27 @@ async def inbox_answer(
     item: ItemArgument,
     choice: Annotated[
         str | None,
-        Parameter(
-            help="One of the item's choices, or a unique prefix of it. If the item has no choices, "
+        about(
+            "One of the item's choices, or a unique prefix of it. If the item has no choices, "
             "give any text."
         ),
     ] = None,
     /,
     *,
     text: Annotated[
-        str,
-        Parameter(help="Text of your answer. Without choices, give the text here or as CHOICE."),
+        str, about("Text of your answer. Without choices, give the text here or as CHOICE.")
     ] = "",
     arguments: Annotated[
         str | None,
-        Parameter(
-            help="Approve the tool call with these arguments instead of its own. Give a JSON "
-            "object."
-        ),
+        about("Approve the tool call with these arguments instead of its own. Give a JSON object."),
     ] = None,
     always: Annotated[
-        bool, Parameter(help="Also approve later calls of this tool by this agent in this session.")
+        bool, about("Also approve later calls of this tool by this agent in this session.")
     ] = False,
     identical: Annotated[
-        bool, Parameter(help="Give the same answer to all open items with the same question.")
+        bool, about("Give the same answer to all open items with the same question.")
     ] = False,
-    yes: Annotated[
-        bool, Parameter(help="Do not ask for confirmation of changed arguments.")
-    ] = False,
+    yes: Annotated[bool, about("Do not ask for confirmation of changed arguments.")] = False,
     change: ItemChange = CHANGE,
 ) -> None:
     """Answer an inbox item.
@@ -185,10 +176,10 @@ async def inbox_answer(
 
 async def inbox_assign(
     item: ItemArgument,
-    who: Annotated[str | None, Parameter(help="Name of the person.")] = None,
+    who: Annotated[str | None, about("Name of the person.")] = None,
     /,
     *,
-    nobody: Annotated[bool, Parameter(help="Remove the assignment.")] = False,
+    nobody: Annotated[bool, about("Remove the assignment.")] = False,
     change: ItemChange = CHANGE,
 ) -> None:
     """Assign an inbox item to a person. Other people can still answer it."""
@@ -203,8 +194,8 @@ async def inbox_snooze(
     item: ItemArgument,
     time: Annotated[
         str,
-        Parameter(
-            help="How long to hide the item, such as 30m, 2h or 1d, or the date and time to show "
+        about(
+            "How long to hide the item, such as 30m, 2h or 1d, or the date and time to show "
             "it again."
         ),
     ],
@@ -225,7 +216,7 @@ async def inbox_cancel(
     /,
     *,
     reason: Annotated[
-        str, Parameter(help="Reason for cancelling the item. The waiting session gets this text.")
+        str, about("Reason for cancelling the item. The waiting session gets this text.")
     ] = "",
     change: ItemChange = CHANGE,
 ) -> None:
@@ -237,11 +228,9 @@ async def inbox_cancel(
 
 async def inbox_watch(
     *,
-    role: Annotated[str | None, Parameter(help="Only items for this role.")] = None,
+    role: Annotated[str | None, about("Only items for this role.")] = None,
     after: AfterOption = None,
-    once: Annotated[
-        bool, Parameter(help="Show past changes, and do not wait for new ones.")
-    ] = False,
+    once: Annotated[bool, about("Show past changes, and do not wait for new ones.")] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:

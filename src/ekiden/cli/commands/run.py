@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
     CHAT,
@@ -21,6 +19,7 @@ from ekiden.cli.options import (
     SessionToContinue,
     StrategyOption,
     UserOption,
+    about,
 )
 from ekiden.cli.output import StatusLine, emit, say, show
 from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
@@ -29,8 +28,8 @@ from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
 async def run(
     text: Annotated[
         str,
-        Parameter(
-            help="Message to send. The message may begin with @name or @auto. Give - to read the "
+        about(
+            "Message to send. The message may begin with @name or @auto. Give - to read the "
             "message from standard input."
         ),
     ],
@@ -40,14 +39,14 @@ async def run(
     user: UserOption = None,
     priority: Annotated[
         PriorityName,
-        Parameter(help="Priority of a new session. Workers run sessions of higher priority first."),
+        about("Priority of a new session. Workers run sessions of higher priority first."),
     ] = "normal",
     variables: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--var",
-            help="Set a variable of the session, written as NAME=VALUE. A value that is not JSON "
+        about(
+            "Set a variable of the session, written as NAME=VALUE. A value that is not JSON "
             "is stored as text. You can repeat this option.",
+            name="--var",
         ),
     ] = (),
     strategy: StrategyOption = None,
@@ -137,7 +136,7 @@ def _offer_team() -> None:
 
 async def route(
     text: Annotated[
-        str, Parameter(help="Text of the request. Give - to read the text from standard input.")
+        str, about("Text of the request. Give - to read the text from standard input.")
     ],
     /,
     *more: MoreWords,
@@ -167,14 +166,14 @@ async def route(
 
 async def plan(
     text: Annotated[
-        str, Parameter(help="Text of the request. Give - to read the text from standard input.")
+        str, about("Text of the request. Give - to read the text from standard input.")
     ],
     /,
     *more: MoreWords,
     agent: Annotated[
         str | None,
-        Parameter(
-            help="Supervisor that makes the plan. Default: the only supervisor of the team. If the"
+        about(
+            "Supervisor that makes the plan. Default: the only supervisor of the team. If the"
             " team has no supervisor, or several, a new supervisor of all agents makes the "
             "plan."
         ),

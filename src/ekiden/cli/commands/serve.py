@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.api.methods.endpoint import Scope
 from ekiden.cli.errors import Exit, UsageError
@@ -25,6 +24,7 @@ from ekiden.cli.options import (
     TeamFlags,
     WholeListing,
     YesOption,
+    about,
     ahead,
 )
 from ekiden.cli.output import emit, note, say, show
@@ -55,37 +55,33 @@ if TYPE_CHECKING:
 async def serve(
     *,
     host: Annotated[
-        str | None,
-        Parameter(help="Address to listen on. Default: the setting `server.host` (127.0.0.1)."),
+        str | None, about("Address to listen on. Default: the setting `server.host` (127.0.0.1).")
     ] = None,
     port: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=0, lte=65535),
-            help="Port to listen on. 0 picks a free port. Default: the setting `server.port` "
-            "(8321).",
+        about(
+            "Port to listen on. 0 picks a free port. Default: the setting `server.port` (8321).",
+            gte=0,
+            lte=65535,
         ),
     ] = None,
     store: StoreOption = None,
     workers: Annotated[
         int,
-        Parameter(
-            validator=Number(gte=0, lte=100_000),
-            help="Maximum number of sessions that this server runs at the same time. With 0, the "
+        about(
+            "Maximum number of sessions that this server runs at the same time. With 0, the "
             "server runs no sessions; start workers with `ekiden worker run` to run them.",
+            gte=0,
+            lte=100_000,
         ),
     ] = 1000,
     processes: Annotated[
-        int,
-        Parameter(
-            validator=Number(gte=1, lte=1000),
-            help="Number of server processes that share the port and the store.",
-        ),
+        int, about("Number of server processes that share the port and the store.", gte=1, lte=1000)
     ] = 1,
     label: LabelOption = (),
     flags: TeamFlags = TEAM,
     reload: Annotated[
-        bool, Parameter(help="Restart when agent files, settings or code in this folder change.")
+        bool, about("Restart when agent files, settings or code in this folder change.")
     ] = False,
     log: LogOption = "text",
     socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
@@ -193,15 +189,15 @@ async def mcp(
     *,
     scope: Annotated[
         list[Literal["read", "run", "answer"]] | None,
-        Parameter(
-            help="Permission of the client. You can repeat this option. Default: `read` and `run`. "
+        about(
+            "Permission of the client. You can repeat this option. Default: `read` and `run`. "
             "To answer inbox items, the client needs the permission `answer`."
         ),
     ] = None,
     by: Annotated[
         str | None,
-        Parameter(
-            help="Name that is recorded for decisions and handoffs. Default: the name of your "
+        about(
+            "Name that is recorded for decisions and handoffs. Default: the name of your "
             "account on this machine."
         ),
     ] = None,
@@ -234,18 +230,17 @@ async def mcp(
 
 
 async def keys_create(
-    name: Annotated[str, Parameter(help="Name of the key, for example its owner or purpose.")],
+    name: Annotated[str, about("Name of the key, for example its owner or purpose.")],
     /,
     *,
     scope: Annotated[
-        tuple[Scope, ...], Parameter(help="Scope of the key. You can repeat this option.")
+        tuple[Scope, ...], about("Scope of the key. You can repeat this option.")
     ] = (),
     tenant: Annotated[
-        str, Parameter(help="Tenant of the key. The key gives access only to this tenant's store.")
+        str, about("Tenant of the key. The key gives access only to this tenant's store.")
     ] = "default",
     expires: Annotated[
-        str | None,
-        Parameter(help="Time until the key expires, such as 12h or 30d. Default: never."),
+        str | None, about("Time until the key expires, such as 12h or 30d. Default: never.")
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -276,7 +271,7 @@ async def keys_create(
 
 async def keys_list(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only keys of this tenant.")] = None,
+    tenant: Annotated[str | None, about("Only keys of this tenant.")] = None,
     listing: WholeListing = WHOLE,
     place: Place = HERE,
 ) -> None:
@@ -288,7 +283,7 @@ async def keys_list(
 
 
 async def keys_revoke(
-    key: Annotated[str, Parameter(help="Id of the key. `ekiden keys list` shows the ids.")],
+    key: Annotated[str, about("Id of the key. `ekiden keys list` shows the ids.")],
     /,
     *,
     yes: YesOption = False,

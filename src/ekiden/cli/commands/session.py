@@ -8,9 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import (
@@ -24,14 +21,13 @@ from ekiden.cli.options import (
     SessionArgument,
     WideOption,
     YesOption,
+    about,
     moment,
 )
 from ekiden.cli.output import StatusLine, emit, new_file, note, print_pairs, print_table, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.prompts import confirm
 from ekiden.core.values import dumps
-
-_EVENT = Number(gte=1)
 
 
 async def session_fork(
@@ -40,19 +36,14 @@ async def session_fork(
     *,
     at: Annotated[
         int | None,
-        Parameter(
-            validator=_EVENT,
-            help="Copy up to and including the event with this number. Default: the last event.",
+        about(
+            "Copy up to and including the event with this number. Default: the last event.", gte=1
         ),
     ] = None,
     before: Annotated[
-        int | None,
-        Parameter(
-            validator=_EVENT,
-            help="Copy everything before the message with this event number.",
-        ),
+        int | None, about("Copy everything before the message with this event number.", gte=1)
     ] = None,
-    id: Annotated[str | None, Parameter(help="Id of the new session. Default: a new id.")] = None,
+    id: Annotated[str | None, about("Id of the new session. Default: a new id.")] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -85,7 +76,7 @@ async def session_rewind(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[int, Parameter(validator=_EVENT, help="Number of the last event to keep.")],
+    to: Annotated[int, about("Number of the last event to keep.", gte=1)],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,18 +94,13 @@ async def session_rewind(
 
 async def session_import(
     file: Annotated[
-        str,
-        Parameter(
-            help="File that `ekiden session export` wrote. Give - to read from standard input."
-        ),
+        str, about("File that `ekiden session export` wrote. Give - to read from standard input.")
     ],
     /,
     *,
-    id: Annotated[
-        str | None, Parameter(help="New id for the session. Default: the id in the file.")
-    ] = None,
+    id: Annotated[str | None, about("New id for the session. Default: the id in the file.")] = None,
     user: Annotated[
-        str | None, Parameter(help="User of the session. Default: the user in the file.")
+        str | None, about("User of the session. Default: the user in the file.")
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -142,13 +128,11 @@ async def session_import(
 
 
 async def session_search(
-    text: Annotated[str, Parameter(help="Words to search for in titles and messages.")],
+    text: Annotated[str, about("Words to search for in titles and messages.")],
     /,
     *,
-    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
-    limit: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=1000), help="Maximum number of entries.")
-    ] = 20,
+    user: Annotated[str | None, about("Only sessions of this user.")] = None,
+    limit: Annotated[int, about("Maximum number of entries.", gte=1, lte=1000)] = 20,
     place: Place = HERE,
     wide: WideOption = False,
     as_json: JsonOption = False,
@@ -171,27 +155,22 @@ async def session_prune(
     *,
     older_than: Annotated[
         str | None,
-        Parameter(
-            help="Delete sessions that had no event for at least this time, such as 12h, 30d or 8w."
-        ),
+        about("Delete sessions that had no event for at least this time, such as 12h, 30d or 8w."),
     ] = None,
     keep: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=0),
-            help="Number of the most recent sessions to keep. Older sessions are deleted.",
-        ),
+        about("Number of the most recent sessions to keep. Older sessions are deleted.", gte=0),
     ] = None,
-    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
+    user: Annotated[str | None, about("Only sessions of this user.")] = None,
     status: Annotated[
         tuple[Literal["idle", "ready", "waiting"], ...],
-        Parameter(
-            help="Also delete sessions in this state, not only idle sessions. You can repeat this "
+        about(
+            "Also delete sessions in this state, not only idle sessions. You can repeat this "
             "option."
         ),
     ] = (),
     dry_run: Annotated[
-        bool, Parameter(help="Show the sessions that would be deleted, but delete nothing.")
+        bool, about("Show the sessions that would be deleted, but delete nothing.")
     ] = False,
     yes: YesOption = False,
     place: Place = HERE,
@@ -233,18 +212,16 @@ async def session_list(
     *,
     status: Annotated[
         tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
-        Parameter(name=STATUS, help="Only sessions with this status. You can repeat this option."),
+        about("Only sessions with this status. You can repeat this option.", name=STATUS),
     ] = (),
-    agent: Annotated[
-        str | None, Parameter(help="Only sessions that this agent handles now.")
-    ] = None,
-    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
+    agent: Annotated[str | None, about("Only sessions that this agent handles now.")] = None,
+    user: Annotated[str | None, about("Only sessions of this user.")] = None,
     outcome: Annotated[
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
-        Parameter(help="Only sessions whose last run ended with this outcome."),
+        about("Only sessions whose last run ended with this outcome."),
     ] = None,
     text: Annotated[
-        str, Parameter(help="Only sessions whose title, id, user or agent contains this text.")
+        str, about("Only sessions whose title, id, user or agent contains this text.")
     ] = "",
     listing: Listing = LISTING,
     place: Place = HERE,

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from cyclopts import Parameter
-
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import JsonOption, about
 from ekiden.cli.output import emit, note, print_table, say
 from ekiden.cli.prompts import NotTrustedYet, ask_line, is_attended, listed
 from ekiden.project.scaffold import TEMPLATES, Scaffold, Template, scaffold
@@ -39,19 +37,18 @@ def init(
     *,
     template: Annotated[
         Template | None,
-        Parameter(
-            help="Team to write: a shop's help desk (`support`), developers (`coding`) or "
+        about(
+            "Team to write: a shop's help desk (`support`), developers (`coding`) or "
             "researchers (`research`). Default: support."
         ),
     ] = None,
     model: Annotated[
-        str | None,
-        Parameter(help="Model for all agents, written as provider:model. Default: demo:offline."),
+        str | None, about("Model for all agents, written as provider:model. Default: demo:offline.")
     ] = None,
     folder: Annotated[
-        Path, Parameter(name="--dir", help="Folder of the project. A missing folder is created.")
+        Path, about("Folder of the project. A missing folder is created.", name="--dir")
     ] = Path(),
-    yes: Annotated[bool, Parameter(help="Do not ask; use the defaults.")] = False,
+    yes: Annotated[bool, about("Do not ask; use the defaults.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a working team of agents into a folder: files, settings, .gitignore.
@@ -168,18 +165,15 @@ def _next_steps(made: Scaffold, model: str) -> list[str]:
 
 
 def trust(
-    folder: Annotated[Path, Parameter(help="Folder of the project.")] = Path(),
+    folder: Annotated[Path, about("Folder of the project.")] = Path(),
     /,
     *,
     show: Annotated[
         bool,
-        Parameter(
-            help="Show the lines that need trust, and whether the folder is trusted. Change "
-            "nothing."
-        ),
+        about("Show the lines that need trust, and whether the folder is trusted. Change nothing."),
     ] = False,
-    listed: Annotated[bool, Parameter(name="--list", help="List the folders you trust.")] = False,
-    revoke: Annotated[bool, Parameter(help="Stop trusting the folder.")] = False,
+    listed: Annotated[bool, about("List the folders you trust.", name="--list")] = False,
+    revoke: Annotated[bool, about("Stop trusting the folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Trust the code, commands and network addresses in a folder's files.
@@ -260,10 +254,7 @@ def _revoke(folder: Path, *, as_json: bool) -> None:
 Shell: TypeAlias = Literal["bash", "zsh", "fish"]
 ShellOption: TypeAlias = Annotated[
     Shell | None,
-    Parameter(
-        name="--shell",
-        help="Shell to set up. Default: the shell in the environment variable SHELL.",
-    ),
+    about("Shell to set up. Default: the shell in the environment variable SHELL.", name="--shell"),
 ]
 
 _SCRIPTS: Final[dict[Shell, str]] = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.cli.errors import Exit, UsageError
 from ekiden.cli.ids import session_id
@@ -21,6 +20,7 @@ from ekiden.cli.options import (
     OutputOption,
     WideOption,
     YesOption,
+    about,
     json_object,
 )
 from ekiden.cli.output import emit, new_file, note, print_pairs, print_table, say, show
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ekiden.sessions.state import SharedScope
 
 UserOption: TypeAlias = Annotated[
-    str | None, Parameter(help="Use the variables of this user instead of a session's variables.")
+    str | None, about("Use the variables of this user instead of a session's variables.")
 ]
 AppOption: TypeAlias = Annotated[
-    str | None, Parameter(help="Use the variables of this app instead of a session's variables.")
+    str | None, about("Use the variables of this app instead of a session's variables.")
 ]
 
 
@@ -50,10 +50,10 @@ class ChangeOptions:
     app: AppOption = None
     expect: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=0),
-            help="Version that the variables had when you read them. If they have changed since "
+        about(
+            "Version that the variables had when you read them. If they have changed since "
             "then, nothing is written.",
+            gte=0,
         ),
     ] = None
     by: ByOption = None
@@ -118,15 +118,14 @@ CHANGE = ChangeOptions()
 
 async def state_show(
     session: Annotated[
-        str | None, Parameter(help="Session id. With --user or --app, leave out the id.")
+        str | None, about("Session id. With --user or --app, leave out the id.")
     ] = None,
     /,
     *,
     at: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1),
-            help="Show the state after the event with this number. Default: the current state.",
+        about(
+            "Show the state after the event with this number. Default: the current state.", gte=1
         ),
     ] = None,
     user: UserOption = None,
@@ -162,10 +161,10 @@ async def state_show(
 async def state_set(
     *words: Annotated[
         str,
-        Parameter(
-            allow_leading_hyphen=True,
-            help="Session id, then one or more NAME=VALUE. With --user or --app, leave out "
+        about(
+            "Session id, then one or more NAME=VALUE. With --user or --app, leave out "
             "the id. A value that is not JSON is stored as text.",
+            allow_leading_hyphen=True,
         ),
     ],
     change: ChangeOptions = CHANGE,
@@ -178,9 +177,7 @@ async def state_set(
 async def state_delete(
     *words: Annotated[
         str,
-        Parameter(
-            help="Session id, then the names of variables. With --user or --app, leave out the id."
-        ),
+        about("Session id, then the names of variables. With --user or --app, leave out the id."),
     ],
     change: ChangeOptions = CHANGE,
     yes: YesOption = False,
@@ -213,16 +210,12 @@ class MemorySpace:
     """The options that choose whose memories a command uses."""
 
     user: Annotated[
-        str | None, Parameter(help="User who owns the memories. Default: the setting `user`.")
+        str | None, about("User who owns the memories. Default: the setting `user`.")
     ] = None
-    app: Annotated[str | None, Parameter(help="Name of the app. Default: the setting `app`.")] = (
-        None
-    )
+    app: Annotated[str | None, about("Name of the app. Default: the setting `app`.")] = None
     shared: Annotated[
         bool,
-        Parameter(
-            help="Use the memories that all users of the app share, instead of one user's memories."
-        ),
+        about("Use the memories that all users of the app share, instead of one user's memories."),
     ] = False
     place: Place = HERE
 
@@ -263,15 +256,15 @@ class KeyListing(Listing):
 
     cursor: Annotated[
         str | None,
-        Parameter(
+        about(
+            "Continue after the memory with this key. Give the last key of the previous page.",
             name=("--cursor", "--after"),
-            help="Continue after the memory with this key. Give the last key of the previous page.",
         ),
     ] = None
 
 
 BY_KEY = KeyListing()
-KeyArgument = Annotated[str, Parameter(help="Key of the memory, or a unique prefix of it.")]
+KeyArgument = Annotated[str, about("Key of the memory, or a unique prefix of it.")]
 
 
 async def memory_list(*, space: MemorySpace = SPACE, listing: KeyListing = BY_KEY) -> None:
@@ -295,29 +288,25 @@ async def memory_show(
 
 
 async def memory_search(
-    query: Annotated[str, Parameter(help="Text to search for.")],
+    query: Annotated[str, about("Text to search for.")],
     /,
     *,
     space: MemorySpace = SPACE,
     meaning: Annotated[
         bool,
-        Parameter(
-            help="Also search by meaning, with the model in the setting `memory.embedding_model`."
-        ),
+        about("Also search by meaning, with the model in the setting `memory.embedding_model`."),
     ] = False,
     limit: Annotated[
         int | None,
-        Parameter(
-            validator=Number(gte=1, lte=100),
-            help="Maximum number of entries. Default: the setting `memory.top_k`.",
-        ),
+        about("Maximum number of entries. Default: the setting `memory.top_k`.", gte=1, lte=100),
     ] = None,
     threshold: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gte=0, lte=1),
-            help="Only memories with at least this similarity, from 0 to 1. Default: the setting "
+        about(
+            "Only memories with at least this similarity, from 0 to 1. Default: the setting "
             "`memory.similarity_threshold`.",
+            gte=0,
+            lte=1,
         ),
     ] = None,
     wide: WideOption = False,
@@ -349,15 +338,13 @@ async def memory_search(
 
 
 async def memory_store(
-    content: Annotated[str, Parameter(help="Text to remember.")],
+    content: Annotated[str, about("Text to remember.")],
     /,
     *,
     key: Annotated[
-        str | None, Parameter(help="Key of the memory. Default: a key made from the content.")
+        str | None, about("Key of the memory. Default: a key made from the content.")
     ] = None,
-    metadata: Annotated[
-        str | None, Parameter(help="Metadata of the memory, as a JSON object.")
-    ] = None,
+    metadata: Annotated[str | None, about("Metadata of the memory, as a JSON object.")] = None,
     space: MemorySpace = SPACE,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from cyclopts import Parameter
-
 from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption, moment
+from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption, about, moment
 from ekiden.cli.output import complain, emit, new_file, note, safe, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.core.events import EventType
@@ -64,49 +62,47 @@ async def trace(
     session: SessionOrNewest = None,
     /,
     *,
-    errors: Annotated[bool, Parameter(help="Show only errors.")] = False,
+    errors: Annotated[bool, about("Show only errors.")] = False,
     follow: Annotated[
-        bool, Parameter(help="Show spans as they happen, until the current run ends.")
+        bool, about("Show spans as they happen, until the current run ends.")
     ] = False,
     children: Annotated[
         bool,
-        Parameter(
+        about(
+            "Include sessions in which other agents answered queries of this session.",
             negative="--no-children",
-            help="Include sessions in which other agents answered queries of this session.",
         ),
     ] = True,
     format: Annotated[
         TraceFormat | None,
-        Parameter(
-            help="Write the trace in a format for other programs: `jsonl` (one span per line), "
+        about(
+            "Write the trace in a format for other programs: `jsonl` (one span per line), "
             "`events` (one event per line) or `openai` (format of the OpenAI Agents SDK). Message "
             "content is left out; --content includes it."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(
+        about(
+            "New file for the output of --format. Default: standard output.",
             name=("--output", "-o"),
-            help="New file for the output of --format. Default: standard output.",
         ),
     ] = None,
     content: Annotated[
         bool,
-        Parameter(
-            help="For --format and --otlp: include messages, and the tools' arguments and results."
-        ),
+        about("For --format and --otlp: include messages, and the tools' arguments and results."),
     ] = False,
     otlp: Annotated[
-        bool, Parameter(help="Send the trace to an OpenTelemetry collector instead of showing it.")
+        bool, about("Send the trace to an OpenTelemetry collector instead of showing it.")
     ] = False,
     endpoint: Annotated[
         str | None,
-        Parameter(
-            help="For --otlp: URL of the collector, such as http://127.0.0.1:4318. Default: the "
+        about(
+            "For --otlp: URL of the collector, such as http://127.0.0.1:4318. Default: the "
             "environment variables OTEL_EXPORTER_OTLP_…."
         ),
     ] = None,
-    plain: Annotated[bool, Parameter(help="Draw the tree with ASCII characters only.")] = False,
+    plain: Annotated[bool, about("Draw the tree with ASCII characters only.")] = False,
     wide: WideOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -244,8 +240,8 @@ async def chain(
 async def cost(
     session: Annotated[
         str | None,
-        Parameter(
-            help="Count only this session and the sessions that answered its queries. Default: all "
+        about(
+            "Count only this session and the sessions that answered its queries. Default: all "
             "sessions."
         ),
     ] = None,
@@ -253,15 +249,15 @@ async def cost(
     *,
     since: Annotated[
         str | None,
-        Parameter(
-            help="Count only calls since this time. Give a date, or a time span such as 7d for the "
+        about(
+            "Count only calls since this time. Give a date, or a time span such as 7d for the "
             "last seven days."
         ),
     ] = None,
     by: Annotated[
         tuple[CostKey, ...],
-        Parameter(
-            help="Group the model calls by this property. You can repeat this option. Default: "
+        about(
+            "Group the model calls by this property. You can repeat this option. Default: "
             "agent and model."
         ),
     ] = (),
@@ -288,16 +284,14 @@ async def cost(
 
 async def watch(
     *,
-    session: Annotated[tuple[str, ...], Parameter(help="Only events of this session.")] = (),
+    session: Annotated[tuple[str, ...], about("Only events of this session.")] = (),
     agent: Annotated[
         tuple[str, ...],
-        Parameter(help="Only events of this agent. Handoffs to and from this agent are included."),
+        about("Only events of this agent. Handoffs to and from this agent are included."),
     ] = (),
-    type: Annotated[tuple[EventType, ...], Parameter(help="Only events of this type.")] = (),
+    type: Annotated[tuple[EventType, ...], about("Only events of this type.")] = (),
     after: AfterOption = None,
-    once: Annotated[
-        bool, Parameter(help="Show past events, and do not wait for new ones.")
-    ] = False,
+    once: Annotated[bool, about("Show past events, and do not wait for new ones.")] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.cli.options import (
     TEAM,
@@ -21,6 +20,7 @@ from ekiden.cli.options import (
     StoreOption,
     TeamFlags,
     WideOption,
+    about,
 )
 from ekiden.cli.output import emit, note, show
 from ekiden.cli.place import HERE, Place
@@ -50,46 +50,45 @@ class TemporalOptions:
 
     address: Annotated[
         str | None,
-        Parameter(
+        about(
+            "Address of Temporal, written as host:port. Default: localhost:7233.",
             env_var="EKIDEN_TEMPORAL_ADDRESS",
-            help="Address of Temporal, written as host:port. Default: localhost:7233.",
         ),
     ] = None
     namespace: Annotated[
-        str, Parameter(env_var="EKIDEN_TEMPORAL_NAMESPACE", help="Namespace in Temporal.")
+        str, about("Namespace in Temporal.", env_var="EKIDEN_TEMPORAL_NAMESPACE")
     ] = "default"
     tls: Annotated[
         bool,
-        Parameter(
-            help="Connect to Temporal with TLS. The other TLS options, and an API key in "
+        about(
+            "Connect to Temporal with TLS. The other TLS options, and an API key in "
             "EKIDEN_TEMPORAL_API_KEY, also turn TLS on."
         ),
     ] = False
     tls_ca: Annotated[
-        Path | None,
-        Parameter(help="File with the CA certificate that verifies Temporal's certificate."),
+        Path | None, about("File with the CA certificate that verifies Temporal's certificate.")
     ] = None
     tls_cert: Annotated[
-        Path | None, Parameter(help="File with this worker's certificate, for mutual TLS.")
+        Path | None, about("File with this worker's certificate, for mutual TLS.")
     ] = None
     tls_key: Annotated[
-        Path | None, Parameter(help="File with the private key of the certificate in --tls-cert.")
+        Path | None, about("File with the private key of the certificate in --tls-cert.")
     ] = None
     tls_domain: Annotated[
         str | None,
-        Parameter(help="Host name in Temporal's certificate, if it is not the host in --address."),
+        about("Host name in Temporal's certificate, if it is not the host in --address."),
     ] = None
     task_queue: Annotated[
         str,
-        Parameter(
-            help="Prefix of the task queue names in Temporal. Ekiden appends the store's name. "
+        about(
+            "Prefix of the task queue names in Temporal. Ekiden appends the store's name. "
             "Different teams need different prefixes."
         ),
     ] = "ekiden"
     build_id: Annotated[
         str | None,
-        Parameter(
-            help="Version of this worker, for worker versioning in Temporal. Give - to use the "
+        about(
+            "Version of this worker, for worker versioning in Temporal. Give - to use the "
             "version of Ekiden."
         ),
     ] = None
@@ -144,46 +143,49 @@ async def worker_run(
     store: StoreOption = None,
     concurrency: Annotated[
         int,
-        Parameter(
-            validator=Number(gte=1, lte=100_000),
-            help="Maximum number of sessions to run at the same time, for all tenants together.",
+        about(
+            "Maximum number of sessions to run at the same time, for all tenants together.",
+            gte=1,
+            lte=100_000,
         ),
     ] = 100,
     agents: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="Run only these agents, separated by commas. Default: all agents that can run on "
+        about(
+            "Run only these agents, separated by commas. Default: all agents that can run on "
             "this worker."
         ),
     ] = (),
     label: LabelOption = (),
     tenant: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="Run only sessions of this tenant. You can repeat this option. Default: all "
+        about(
+            "Run only sessions of this tenant. You can repeat this option. Default: all "
             "tenants, including new ones."
         ),
     ] = (),
     lease: Annotated[
         float | None,
-        Parameter(
-            validator=Number(gte=0.1, lte=86_400),
-            help="If this worker sends no heartbeat for this many seconds, other workers take over "
+        about(
+            "If this worker sends no heartbeat for this many seconds, other workers take over "
             "its sessions. Default: 30.",
+            gte=0.1,
+            lte=86_400,
         ),
     ] = None,
-    until_idle: Annotated[bool, Parameter(help="Exit when no session is ready.")] = False,
+    until_idle: Annotated[bool, about("Exit when no session is ready.")] = False,
     grace: Annotated[
         float,
-        Parameter(
-            validator=Number(gte=0, lte=86_400),
-            help="Seconds that current sessions have to finish when the worker shuts down.",
+        about(
+            "Seconds that current sessions have to finish when the worker shuts down.",
+            gte=0,
+            lte=86_400,
         ),
     ] = 10.0,
     engine: Annotated[
         Literal["worker", "temporal"],
-        Parameter(
-            help="How sessions get to a worker: workers share the store (`worker`), or Temporal "
+        about(
+            "How sessions get to a worker: workers share the store (`worker`), or Temporal "
             "assigns the sessions (`temporal`)."
         ),
     ] = "worker",
