@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.compat.agents.usage import Usage
-from ekiden.integrations.realtime import items as native
+from ekiden.integrations.realtime.items import (
+    RealtimeModelAudioDoneEvent as RealtimeModelAudioDoneEvent,
+    RealtimeModelAudioEvent as RealtimeModelAudioEvent,
+    RealtimeModelAudioInterruptedEvent as RealtimeModelAudioInterruptedEvent,
+    RealtimeModelErrorEvent as RealtimeModelErrorEvent,
+    RealtimeModelInputAudioTranscriptionCompletedEvent as RealtimeModelInputAudioTranscriptionCompletedEvent,  # noqa: E501
+    RealtimeModelItemDeletedEvent as RealtimeModelItemDeletedEvent,
+    RealtimeModelOtherEvent as RealtimeModelOtherEvent,
+    RealtimeModelOutputTextDeltaEvent as RealtimeModelOutputTextDeltaEvent,
+    RealtimeModelTranscriptDeltaEvent as RealtimeModelTranscriptDeltaEvent,
+)
 
 RealtimeConnectionStatus: TypeAlias = Literal["connecting", "connected", "disconnected"]
-
-
-@dataclass
-class RealtimeModelErrorEvent:
-    """An error that does not end the connection."""
-
-    error: Any
-    type: Literal["error"] = "error"
 
 
 @dataclass
@@ -29,80 +31,6 @@ class RealtimeModelToolCallEvent:
     id: str | None = None
     previous_item_id: str | None = None
     type: Literal["function_call"] = "function_call"
-
-
-@dataclass
-class RealtimeModelAudioEvent:
-    """A piece of audio from the model."""
-
-    data: bytes
-    response_id: str
-    item_id: str
-    content_index: int
-    type: Literal["audio"] = "audio"
-
-
-@dataclass
-class RealtimeModelAudioInterruptedEvent:
-    """Stop playing the current audio."""
-
-    item_id: str
-    content_index: int
-    type: Literal["audio_interrupted"] = "audio_interrupted"
-
-
-@dataclass
-class RealtimeModelAudioDoneEvent:
-    """The audio of this part is complete."""
-
-    item_id: str
-    content_index: int
-    type: Literal["audio_done"] = "audio_done"
-
-
-@dataclass
-class RealtimeModelInputAudioTranscriptionCompletedEvent:
-    """The transcript of the person's speech."""
-
-    item_id: str
-    transcript: str
-    type: Literal["input_audio_transcription_completed"] = "input_audio_transcription_completed"
-
-
-@dataclass
-class RealtimeModelTranscriptDeltaEvent:
-    """A piece of the transcript of the model's speech."""
-
-    item_id: str
-    delta: str
-    response_id: str
-    type: Literal["transcript_delta"] = "transcript_delta"
-
-
-@dataclass
-class RealtimeModelOutputTextDeltaEvent:
-    """A piece of text from the model."""
-
-    item_id: str
-    delta: str
-    response_id: str
-    type: Literal["output_text_delta"] = "output_text_delta"
-
-
-@dataclass
-class RealtimeModelItemDeletedEvent:
-    """An item is no longer part of the conversation."""
-
-    item_id: str
-    type: Literal["item_deleted"] = "item_deleted"
-
-
-@dataclass
-class RealtimeModelOtherEvent:
-    """An event that only the provider defines."""
-
-    data: Any
-    type: Literal["other"] = "other"
 
 
 @dataclass
@@ -230,28 +158,3 @@ RealtimeModelEvent: TypeAlias = (
     | RealtimeModelExceptionEvent
     | RealtimeModelRawServerEvent
 )
-
-_SAME: dict[type[Any], type[Any]] = {
-    kind: getattr(native, kind.__name__)
-    for kind in (
-        RealtimeModelErrorEvent,
-        RealtimeModelAudioEvent,
-        RealtimeModelAudioInterruptedEvent,
-        RealtimeModelAudioDoneEvent,
-        RealtimeModelInputAudioTranscriptionCompletedEvent,
-        RealtimeModelTranscriptDeltaEvent,
-        RealtimeModelOutputTextDeltaEvent,
-        RealtimeModelItemDeletedEvent,
-        RealtimeModelOtherEvent,
-    )
-}
-"""Events that have the same fields in Ekiden's sessions."""
-_SDK = {theirs: ours for ours, theirs in _SAME.items()}
-
-
-def same(event: Any) -> Any:
-    """An event of the SDK as one of Ekiden's, or the reverse; others as they are."""
-    kind = _SAME.get(type(event)) or _SDK.get(type(event))
-    if kind is None:
-        return event
-    return kind(**{each.name: getattr(event, each.name) for each in fields(event)})

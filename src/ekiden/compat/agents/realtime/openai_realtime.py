@@ -50,7 +50,6 @@ from ekiden.compat.agents.realtime.model_events import (
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
     RealtimeModelUsageEvent,
-    same,
 )
 from ekiden.compat.agents.realtime.model_inputs import (
     RealtimeModelSendAudio,
@@ -477,7 +476,7 @@ def _decode(text: str | bytes) -> Iterator[Any]:
             case native.RealtimeModelOtherEvent():
                 pass
             case _:
-                yield same(event)
+                yield event
 
 
 def _usage(usage: Any, counts: Mapping[str, Any]) -> RealtimeModelUsageEvent:

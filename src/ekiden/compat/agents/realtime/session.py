@@ -46,7 +46,6 @@ from ekiden.compat.agents.realtime.model_events import (
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
     RealtimeModelUsageEvent,
-    same,
 )
 from ekiden.compat.agents.realtime.model_inputs import (
     RealtimeModelSendAudio,
@@ -272,7 +271,6 @@ class RealtimeSession(RealtimeModelListener):
             case RealtimeAudio(audio=audio):
                 if audio.response_id in self._guards.stopped:
                     return None
-                changes["audio"] = same(audio)
             case RealtimeHistoryAdded(item=item):
                 changes["item"] = to_sdk(item)
                 if changes["item"] is None:
@@ -526,7 +524,7 @@ class _Bridge:
                 if self._turn is None:
                     yield _SilentEnd(response_id=turn)
             case _:
-                yield same(event)
+                yield event
 
     async def close(self) -> None:
         session = self._session
