@@ -89,8 +89,25 @@ HandoffGuardrailFunction: TypeAlias = Callable[
 """A function of the context, the source agent, and the request with its content."""
 
 
+class NamedGuardrail:
+    """Base class of guardrails: their names, and the check of their fields."""
+
+    __slots__ = ()
+
+    guardrail_function: Any
+    name: str | None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def get_name(self) -> str:
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
+        return self.name or name_of(self.guardrail_function)
+
+
 @dataclass(frozen=True)
-class InputGuardrail(Generic[TContext]):
+class InputGuardrail(NamedGuardrail, Generic[TContext]):
     """Checks an agent's input. The decorator `input_guardrail` creates this object from a
     function."""
 
@@ -102,14 +119,6 @@ class InputGuardrail(Generic[TContext]):
     """If true, the guardrail runs in parallel with the model call, and Ekiden discards the answer
     if the guardrail trips. If false, the guardrail runs before the model call."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def get_name(self) -> str:
-        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
-        function."""
-        return self.name or name_of(self.guardrail_function)
-
     async def run(
         self, agent: Any, input: str | list[Item], context: RunContextWrapper[TContext]
     ) -> InputGuardrailResult:
@@ -120,7 +129,7 @@ class InputGuardrail(Generic[TContext]):
 
 
 @dataclass(frozen=True)
-class OutputGuardrail(Generic[TContext]):
+class OutputGuardrail(NamedGuardrail, Generic[TContext]):
     """Checks an agent's final output. The decorator `output_guardrail` creates this object from a
     function."""
 
@@ -132,14 +141,6 @@ class OutputGuardrail(Generic[TContext]):
     tries: WholeAmount = 2
     """If `on_failure` is ``repair``, the maximum number of times that the model is asked for a new
     answer."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def get_name(self) -> str:
-        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
-        function."""
-        return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, agent_output: Any
@@ -153,7 +154,7 @@ class OutputGuardrail(Generic[TContext]):
 
 
 @dataclass(frozen=True)
-class HandoffGuardrail(Generic[TContext]):
+class HandoffGuardrail(NamedGuardrail, Generic[TContext]):
     """Checks the content of a handoff. The decorator `handoff_guardrail` creates this object from a
     function.
 
@@ -164,14 +165,6 @@ class HandoffGuardrail(Generic[TContext]):
     guardrail_function: HandoffGuardrailFunction
     name: Name | None = None
     on_failure: OnFailure = "repair"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def get_name(self) -> str:
-        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
-        function."""
-        return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, request: HandoffRequest
