@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, Self, Unpack
 
 from ekiden.api import administration as api
-from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.context import LocalContext, LocalPart, moment_of
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.endpoint import Scope
 from ekiden.api.methods.values import Page, Pages, page_of
@@ -39,14 +39,14 @@ from ekiden.sessions.replica_progress import ReplicaStatus, replica_status
 from ekiden.storage.base import Store
 
 
-class LocalKeys(api.KeysApi):
+class LocalKeys(LocalPart, api.KeysApi):
     """`KeysApi` on the main store. For the store of any other tenant, every call raises
     `Forbidden`."""
 
     def __init__(self, context: LocalContext) -> None:
         if context.tenant != DEFAULT_TENANT:
             raise Forbidden("admin")
-        self._context = context
+        super().__init__(context)
         self._keys = ring.KeyStore(context.store)
 
     def list(self, *, tenant: str | None = None) -> Pages[api.ApiKey]:
@@ -141,45 +141,35 @@ class LocalSettings(api.SettingsApi):
         return tuple(replace(each, value=redacted(each.key, each.value)) for each in found)
 
 
-class LocalWorkers(api.WorkersApi):
+class LocalWorkers(LocalPart, api.WorkersApi):
     """`WorkersApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._store = context.store
-        self._tenant = context.tenant
 
     async def list(self) -> api.WorkerOverview:
         workers = await list_workers(self._store)
-        if self._tenant != DEFAULT_TENANT:
+        if self._context.tenant != DEFAULT_TENANT:
             # The store may be a copy of another one, including its list of workers.
-            workers = [each for each in workers if each.tenant in ("", self._tenant)]
+            workers = [each for each in workers if each.tenant in ("", self._context.tenant)]
         return api.WorkerOverview(workers=workers, unserved=await unserved(self._store, workers))
 
 
-class LocalReplicas(api.ReplicasApi):
+class LocalReplicas(LocalPart, api.ReplicasApi):
     """`ReplicasApi` on a store in this process. Raises `NotServed` if the settings name no
     replica."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     async def status(self) -> ReplicaStatus:
         try:
             name = session_replica(self._context.settings.mirror).name
         except UserError as exc:
             raise NotServed(str(exc)) from exc
-        return await replica_status(self._context.store, name)
+        return await replica_status(self._store, name)
 
 
 _MAX_SCANNED: Final = 10_000
 """The maximum number of events that are searched for a text for one page."""
 
 
-class LocalAudit(api.AuditApi):
+class LocalAudit(LocalPart, api.AuditApi):
     """`AuditApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     def list(
         self, *, oldest_first: bool = False, **filters: Unpack[api.AuditFilters]
@@ -188,9 +178,7 @@ class LocalAudit(api.AuditApi):
         most = _MAX_SCANNED if query.text else None
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
-            found = await audit_records(
-                self._context.store, query, limit=limit, cursor=cursor, most=most
-            )
+            found = await audit_records(self._store, query, limit=limit, cursor=cursor, most=most)
             return Page(
                 items=[_entry(each) for each in found.records], next_cursor=found.next_cursor
             )
@@ -199,7 +187,7 @@ class LocalAudit(api.AuditApi):
 
     def get(self, record_id: str) -> Pages[api.AuditEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
-            found = await find_records(self._context.store, record_id)
+            found = await find_records(self._store, record_id)
             if not found:
                 raise AuditRecordNotFound(record_id)
             return Page(items=[_entry(each) for each in found])
@@ -217,7 +205,7 @@ class LocalAudit(api.AuditApi):
             try:
                 async with asyncio.timeout(timeout_s if self._context.has_deadlines else None):
                     found = await verify_audit(
-                        self._context.store,
+                        self._store,
                         session_id=session_id,
                         against=_lines(against) if isinstance(against, str) else against,
                         progress=self._context.progress,
@@ -230,7 +218,7 @@ class LocalAudit(api.AuditApi):
         return verification_of(found)
 
     def export(self, **filters: Unpack[api.AuditFilters]) -> AsyncStream[str]:
-        return AsyncStream(_exported(self._context.store, _query(filters)))
+        return AsyncStream(_exported(self._store, _query(filters)))
 
 
 def _query(filters: api.AuditFilters) -> AuditQuery:

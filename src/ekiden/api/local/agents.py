@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.api import agents as api
 from ekiden.api.agents import AgentDetails, AgentSummary
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalPart
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits import blocked
@@ -222,12 +222,9 @@ _PAGE: Final = 500
 _NOT_IDLE: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
 
 
-class LocalAgents(api.AgentsApi):
+class LocalAgents(LocalPart, api.AgentsApi):
     """`AgentsApi` of the local team. Without a team, all methods except `deadlocks` raise an
     error."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     def list(self) -> Pages[api.AgentSummary]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AgentSummary]:
@@ -239,7 +236,7 @@ class LocalAgents(api.AgentsApi):
 
     def ps(self, *, idle: bool = True) -> Pages[api.AgentPresence]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AgentPresence]:
-            project, store = self._context.needed_project(), self._context.store
+            project, store = self._context.needed_project(), self._store
             found = await presences(
                 store,
                 sorted(project.agents),
@@ -253,7 +250,7 @@ class LocalAgents(api.AgentsApi):
 
     def deadlocks(self) -> Pages[Deadlock]:
         async def fetch(limit: int, cursor: str | None) -> Page[Deadlock]:
-            found = await deadlocks(self._context.store, limit=limit + 1, after=cursor or "")
+            found = await deadlocks(self._store, limit=limit + 1, after=cursor or "")
             shown = found[:limit]
             more = shown[-1].id if len(found) > limit else ""
             return Page(items=shown, next_cursor=more or None)

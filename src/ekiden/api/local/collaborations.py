@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api import collaborations as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalContext, LocalPart
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
@@ -14,12 +14,12 @@ from ekiden.collaboration.record import Phase
 from ekiden.core.documents import from_json
 
 
-class LocalCollaborations(api.CollaborationsApi):
+class LocalCollaborations(LocalPart, api.CollaborationsApi):
     """`CollaborationsApi` on a store in this process. Without a team, starting a collaboration
     raises `UserError`."""
 
     def __init__(self, context: LocalContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._collaborations = Collaborations(
             Bus(context.store, settings=BusSettings.within(context.settings.bus))
         )

@@ -121,6 +121,14 @@ class LocalContext:
         return by
 
 
+class LocalPart:
+    """Base class of the local implementations of interfaces."""
+
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self._store = context.store
+
+
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:
     """Return the time in the parameter `what`. Raises `RequestInvalid` for an invalid text."""
     if given is None or isinstance(given, datetime):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from ekiden.api import handoffs as api
-from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.context import LocalPart, moment_of
 from ekiden.api.local.handoff_views import session_handoffs
 from ekiden.api.methods.values import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
@@ -52,17 +52,13 @@ _NOT_FOUND: Final = "AGENT_NOT_FOUND"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class LocalHandoffs(api.HandoffsApi):
+class LocalHandoffs(LocalPart, api.HandoffsApi):
     """`HandoffsApi` on a store in this process. Without a team, handoffs can only be read, and all
     other methods raise `UserError`.
 
     If the context has no `runs`, `start` itself runs the session until the agent answers, unless
     `wait_s` is 0.
     """
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
-        self._store = context.store
 
     async def initiate(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api import inbox as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalContext, LocalPart
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
@@ -15,11 +15,11 @@ from ekiden.core.values import PRIORITIES, Priority, dumps
 from ekiden.inbox.inbox import BulkAnswer, Inbox, InboxQuery, StatusFilter
 
 
-class LocalInbox(api.InboxApi):
+class LocalInbox(LocalPart, api.InboxApi):
     """`InboxApi` on a store in this process."""
 
     def __init__(self, context: LocalContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._inbox = Inbox(context.store, settings=context.settings.inbox)
 
     def list(

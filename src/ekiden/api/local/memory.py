@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ekiden.api import memory as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalPart
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
@@ -22,11 +22,8 @@ from ekiden.project.run_tasks import embedder_of
 _PAGE = 500
 
 
-class LocalMemory(api.MemoryApi):
+class LocalMemory(LocalPart, api.MemoryApi):
     """`MemoryApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     def list(self, *, user: str | None = None, shared: bool = False) -> Pages[api.MemoryEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.MemoryEntry]:
@@ -104,7 +101,7 @@ class LocalMemory(api.MemoryApi):
 
     async def sync(self) -> api.MemoryDeliveries:
         with self._context.one_at_a_time("sync"):
-            names = await used_backends(self._context.store)
+            names = await used_backends(self._store)
             return api.MemoryDeliveries(items=[await self._delivered(name) for name in names])
 
     async def _everything(
@@ -118,7 +115,7 @@ class LocalMemory(api.MemoryApi):
 
     async def _delivered(self, backend: str) -> api.MemoryDelivery:
         """Send the pending changes to a back end. An unknown back end is reported as a problem."""
-        store = self._context.store
+        store = self._store
         memory = Memory(
             store,
             settings=MemorySettings(type="vector", backend=backend),
@@ -144,7 +141,7 @@ class LocalMemory(api.MemoryApi):
             )
         defaults = self._context.settings.memory
         return Memory(
-            self._context.store,
+            self._store,
             user=user,
             app=self._context.stored_app,
             settings=MemorySettings(

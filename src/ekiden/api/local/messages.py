@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from ekiden.api import messages as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalPart
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.messages import MessageQuery, check_message, matching_rows, record_of, requeue
 from ekiden.core.agent import Team
@@ -81,12 +81,8 @@ async def post_message(
     return session_id
 
 
-class LocalMessages(api.MessagesApi):
+class LocalMessages(LocalPart, api.MessagesApi):
     """`MessagesApi` on a store in this process. Without a team, `send` raises `UserError`."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
-        self._store = context.store
 
     def list(
         self,

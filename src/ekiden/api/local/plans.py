@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ekiden.api import plans as api
-from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.context import LocalPart, moment_of
 from ekiden.api.local.sessions import state_of
 from ekiden.api.methods.values import Moment, Page, Pages
 from ekiden.core.agent import Agent
@@ -37,11 +37,8 @@ _PAGE: Final = 100
 _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
-class LocalPlans(api.PlansApi):
+class LocalPlans(LocalPart, api.PlansApi):
     """`PlansApi` on a store in this process. Without a team, `preview` raises `UserError`."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     async def preview(self, text: str, *, agent: str | None = None) -> api.PlanPreview:
         project = self._context.needed_project()
@@ -54,7 +51,7 @@ class LocalPlans(api.PlansApi):
         )
 
     async def get(self, session_id: str) -> api.Plan:
-        store = self._context.store
+        store = self._store
         try:
             state = await plan_state(store, session_id)
         except UserError as exc:
@@ -110,7 +107,7 @@ class LocalPlans(api.PlansApi):
             start, skip = _parsed(cursor)
             found: list[api.PlanTask] = []
             next_cursor = ""
-            async for place, plan in _plans(self._context.store, where, start):
+            async for place, plan in _plans(self._store, where, start):
                 for number, task in enumerate(plan):
                     was_shown = place == (start or "") and number < skip
                     if was_shown or agent not in (None, task.agent):

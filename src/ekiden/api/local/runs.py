@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Literal, Unpack
 
 from ekiden.api import runs as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalPart
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.conversation.model import ModelDelta
@@ -23,12 +23,9 @@ from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter
 
 
-class LocalRuns(api.RunsApi):
+class LocalRuns(LocalPart, api.RunsApi):
     """`RunsApi` on a store in this process. Without a team, callers can only read runs and wait for
     them, and all other methods raise `UserError`."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     @property
     def _runs(self) -> RunStarter:
@@ -70,7 +67,7 @@ class LocalRuns(api.RunsApi):
         where = SessionFilter(status=status, agent=agent, user_id=user)
 
         async def fetch(limit: int, cursor: str | None) -> Page[Run]:
-            found = await self._context.store.list(where, limit=limit, cursor=cursor)
+            found = await self._store.list(where, limit=limit, cursor=cursor)
             items = []
             for row in found.sessions:
                 if number := run_number(row):
@@ -121,13 +118,13 @@ class LocalRuns(api.RunsApi):
 
     async def _read(self, run_id: str) -> Run:
         if self._context.runs is None:
-            return await read_run(self._context.store, run_id)
+            return await read_run(self._store, run_id)
         return await self._context.runs.read(run_id)
 
     async def _waited_for(self, run_id: str, timeout_s: float) -> Run:
         """The run once no process works on it, or at the timeout. Other processes run it."""
         session_id, number = parse_run_id(run_id)
-        await until_free(self._context.store, session_id, number=number, timeout_s=timeout_s)
+        await until_free(self._store, session_id, number=number, timeout_s=timeout_s)
         return await self._read(run_id)
 
     async def _started(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ekiden.api import sessions as api
-from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.context import LocalPart, moment_of
 from ekiden.api.methods.values import Moment, Page, Pages
 from ekiden.api.sessions import SessionState
 from ekiden.core.errors import UserError
@@ -32,12 +32,8 @@ _EVENTS_READ: Final = 1000
 """How many events are read at once when filtering by type."""
 
 
-class LocalSessions(api.SessionsApi):
+class LocalSessions(LocalPart, api.SessionsApi):
     """`SessionsApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
-        self._store = context.store
 
     def list(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ekiden.api import state as api
-from ekiden.api.local.context import LocalContext
+from ekiden.api.local.context import LocalPart
 from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
 from ekiden.runtime.history.session_state import (
     SharedVariable,
@@ -20,14 +20,11 @@ from ekiden.sessions.state import SessionState, SharedScope
 _NOTHING: Mapping[str, Any] = {}
 
 
-class LocalState(api.StateApi):
+class LocalState(LocalPart, api.StateApi):
     """`StateApi` on a store in this process."""
 
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
-
     async def session(self, session_id: str, *, at: int | None = None) -> SessionState:
-        return await Session(session_id, store=self._context.store).state(at)
+        return await Session(session_id, store=self._store).state(at)
 
     async def update_session(
         self,
@@ -46,7 +43,7 @@ class LocalState(api.StateApi):
                 (await self.session(session_id)).version, expected_version
             )
         version = await update_state(
-            self._context.store,
+            self._store,
             session_id,
             set,
             delete=delete,
@@ -113,11 +110,11 @@ class LocalState(api.StateApi):
             # The check and the write are apart, so the write expects the versions of the check.
             expected = {**_versions(found, names), **expected}
         return await update_shared_state(
-            self._context.store, scope, owner, set, delete=delete, expected=expected, by=person
+            self._store, scope, owner, set, delete=delete, expected=expected, by=person
         )
 
     async def _variables(self, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
-        found = await shared_state(self._context.store, scope, owner)
+        found = await shared_state(self._store, scope, owner)
         return {name: found[name] for name in sorted(found)}
 
     def _own_app(self, name: str) -> str:

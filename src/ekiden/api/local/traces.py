@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ekiden.api import traces as api
-from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.context import LocalPart, moment_of
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Moment, Page, Pages, page_of
 from ekiden.api.traces import Live, LiveEvent, Position
@@ -45,11 +45,8 @@ from ekiden.tracing import (
 )
 
 
-class LocalTraces(api.TracesApi):
+class LocalTraces(LocalPart, api.TracesApi):
     """`TracesApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     async def get(
         self,
@@ -77,7 +74,7 @@ class LocalTraces(api.TracesApi):
     ) -> AsyncStream[str]:
         async def lines() -> AsyncGenerator[str, None]:
             found = await trace_events(
-                self._context.store, session_id, children=children, include_content=content
+                self._store, session_id, children=children, include_content=content
             )
             async for line in _yielding(map(dumps, found)):
                 yield line
@@ -118,7 +115,7 @@ class LocalTraces(api.TracesApi):
 
     async def _trace(self, session_id: str, *, children: bool) -> Trace:
         cost = cost_function(self._context.settings)
-        return await read_trace(self._context.store, session_id, children=children, cost=cost)
+        return await read_trace(self._store, session_id, children=children, cost=cost)
 
 
 def cost_function(settings: Settings) -> CostOf:
@@ -150,11 +147,8 @@ async def _yielding(lines: Iterable[str]) -> AsyncGenerator[str, None]:
 _DEFAULT_GROUPS: tuple[CostKey, ...] = ("agent", "model")
 
 
-class LocalCosts(api.CostsApi):
+class LocalCosts(LocalPart, api.CostsApi):
     """`CostsApi` on a store in this process."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     async def get(
         self,
@@ -166,7 +160,7 @@ class LocalCosts(api.CostsApi):
         if len(set(by)) < len(by):
             raise RequestInvalid("by: a group is listed twice")
         report = await _costs(
-            self._context.store,
+            self._store,
             self._context.settings,
             session_id=session,
             since=moment_of(since, what="since"),
@@ -200,12 +194,9 @@ def _entry(line: CostLine) -> api.CostEntry:
     )
 
 
-class LocalEvents(api.EventsApi):
+class LocalEvents(LocalPart, api.EventsApi):
     """`EventsApi` on a store in this process. While the store is unreachable, subscriptions
     wait."""
-
-    def __init__(self, context: LocalContext) -> None:
-        self._context = context
 
     def subscribe(
         self,
@@ -223,8 +214,8 @@ class LocalEvents(api.EventsApi):
     async def _stream(
         self, where: Subscription, after: str | None, *, follow: bool
     ) -> AsyncGenerator[Live, None]:
-        inbox = Inbox(self._context.store, settings=self._context.settings.inbox)
-        hub = EventHub(self._context.store, on_outage=self._context.on_outage)
+        inbox = Inbox(self._store, settings=self._context.settings.inbox)
+        hub = EventHub(self._store, on_outage=self._context.on_outage)
         async with hub, hub.subscribe(after=after, where=where, follow=follow) as stream:
             yield Position(after=stream.position or "")
             async for found in stream:
