@@ -90,8 +90,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
 
 def _news(run: RunState) -> Sequence[Event | ModelDelta]:
     """The events and deltas to show now."""
-    shown = run.outbox.take()
-    return shown if run.is_watched else ()
+    return run.outbox.take() if run.is_watched else ()
 
 
 def _step(run: RunState) -> Coroutine[Any, Any, None]:

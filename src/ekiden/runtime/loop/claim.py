@@ -41,7 +41,6 @@ from ekiden.storage.base import (
     NewSession,
     SessionPatch,
     SessionRow,
-    SessionStatus,
     Store,
 )
 from ekiden.storage.memory import MemoryStore
@@ -235,8 +234,7 @@ class suspended_if_left:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
-            await _suspend(self._run, self._options.status_on_cancel)
+        await _suspend_if_left(self._run, self._options, exc)
 
 
 class begun:
@@ -246,11 +244,10 @@ class begun:
     A class instead of a generator, because a class is cheaper and many runs are concurrent.
     """
 
-    __slots__ = ("_input", "_options", "_owned", "_registered", "_session", "_suspended")
+    __slots__ = ("_input", "_options", "_owned", "_registered", "_run", "_session")
 
-    _registered: registered
     _owned: owned
-    _suspended: suspended_if_left
+    _run: RunState
 
     def __init__(
         self, options: RunOptions, input: str | Iterable[Any], session: Session | None
@@ -258,6 +255,7 @@ class begun:
         self._options = options
         self._input = input
         self._session = session
+        self._registered: registered | None = None
 
     async def __aenter__(self) -> RunState:
         options, session = self._options, self._session
@@ -276,13 +274,13 @@ class begun:
         self._owned = owned(store, claim)
         hold = await self._owned.__aenter__()
         try:
-            run = await first_step(options, store, claim, row, items, hold=hold)
+            self._run = run = await first_step(options, store, claim, row, items, hold=hold)
         except BaseException as exc:
             await self._owned.__aexit__(type(exc), exc, exc.__traceback__)
             raise
-        self._registered = registered(run)
-        self._registered.__enter__()
-        self._suspended = suspended_if_left(run, options)
+        if options.is_reachable:
+            self._registered = registered(run)
+            self._registered.__enter__()
         return run
 
     async def __aexit__(
@@ -293,12 +291,13 @@ class begun:
     ) -> None:
         failure = exc
         try:
-            await self._suspended.__aexit__(kind, exc, traceback)
+            await _suspend_if_left(self._run, self._options, exc)
         except BaseException as another:
             failure = another
             raise
         finally:
-            self._registered.__exit__(None, None, None)
+            if self._registered is not None:
+                self._registered.__exit__(None, None, None)
             await self._owned.__aexit__(None, failure, None)
 
 
@@ -307,10 +306,11 @@ def _check_variables(options: RunOptions) -> None:
         options.variables = own_variables(options.variables)
 
 
-async def _suspend(run: RunState, status: SessionStatus) -> None:
-    if run.outcome is None and not run.is_free:
+async def _suspend_if_left(run: RunState, options: RunOptions, exc: BaseException | None) -> None:
+    is_left = exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit))
+    if is_left and run.outcome is None and not run.is_free:
         with suppress(SessionError, StoreError):
-            await to_the_end(suspend(run, status))
+            await to_the_end(suspend(run, options.status_on_cancel))
 
 
 def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:

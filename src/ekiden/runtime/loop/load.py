@@ -66,6 +66,7 @@ async def first_step(
             agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
             limits=options.config.given,
         ),
+        is_new=True,
     )  # fmt: skip
     if row.variables:
         _mark_unrecorded(run, row, events)

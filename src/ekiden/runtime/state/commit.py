@@ -442,7 +442,8 @@ class Committing(Recording):
         if batch.state is not None:
             self.variables.settle(batch.state)
         self.events.extend(batch.events)
-        self.outbox.waiting.extend(batch.events)
+        if self.is_watched:
+            self.outbox.waiting.extend(batch.events)
 
     def _show_sinks(self, events: list[Event]) -> None:
         for sink in self.config.sinks:

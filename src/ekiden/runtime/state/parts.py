@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import field
@@ -291,7 +291,7 @@ class Outbox:
         """Events and deltas that no observer has seen yet."""
         self.held_back: list[ModelDelta] = []
         """Deltas of the last answer, shown only after output guardrails pass."""
-        self._published: list[tuple[str, Any]] = []
+        self._published: Sequence[tuple[str, Any]] = ()
         """The data that the turn has published and shown, each with the key of its step."""
         self._place = 0
         """How many of these the current step has published again."""
@@ -325,7 +325,7 @@ class Outbox:
         """
         place, self._place = self._place, self._place + 1
         entry = (key, published.data)
-        if self._published[place : place + 1] != [entry]:
+        if list(self._published[place : place + 1]) != [entry]:
             self._published = [*self._published[:place], entry]
             show(published)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -38,6 +39,8 @@ from ekiden.storage.base import (
 
 _LABELS = {"task_id": "task", "correlation_id": "correlation"}
 """Fields of a session's meta that label its audited events: handoffs can be found by them."""
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_MEMO: Mapping[str, Any] = MappingProxyType({})
 
 
 class RunState(Committing):
@@ -100,7 +103,9 @@ class RunState(Committing):
         agent: Agent[Any],
         cursor: Cursor,
         visible: list[Item],
+        is_new: bool = False,
     ) -> None:
+        """With `is_new`, the run begins: its cursor is not stored yet."""
         self.options, self.root, self.hooks = options, options.root, options.hooks
         self.live, self.is_reachable = options.live, options.is_reachable
         self.is_watched = (
@@ -112,7 +117,7 @@ class RunState(Committing):
         self.store, self.claim, self.hold = store, claim, hold
         self._load(row)
         self.agent, self.cursor = agent, cursor
-        self._stored_cursor = cursor.to_json()
+        self._stored_cursor = row.cursor if is_new else cursor.to_json()
         self._known = {agent.name: agent}
         if not row.agent:
             self._known[""] = agent  # A session that no agent has yet.
@@ -141,9 +146,11 @@ class RunState(Committing):
         self.status = row.status
         self._variables = Variables(row.variables) if row.variables else None
         self.shared_budgets = SharedBudgets(tuple(row.meta.get("purses", ())))
-        self._labels = {
-            label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
-        }
+        self._labels = _NO_LABELS
+        if row.meta:
+            self._labels = {
+                label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
+            }
         self._seq = row.seq
         self._stored_agent = row.agent
         self._wakes = row.wakes
@@ -152,7 +159,7 @@ class RunState(Committing):
         """Set the initial values of everything that steps record."""
         self.outcome = self.exception = self.broken = self.before = None
         self.is_free = self.may_be_rolled_back = False
-        self.memo = {}
+        self.memo = _NO_MEMO
         self.events = []
         self.kept = self.questions = self.staged = None
         self.added_items = ()

@@ -231,7 +231,7 @@ class Recording:
     work: WorkClock
     _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
-    _labels: dict[str, str]
+    _labels: Mapping[str, str]
     _new_handoffs: list[PendingHandoff]
     """The open handoffs that the next commit stores for the first time."""
     _pending: list[Event]

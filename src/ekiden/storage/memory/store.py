@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ekiden.core.checks.fields import checked_arguments
+from ekiden.core.checks.fields import check_argument
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
@@ -62,8 +62,9 @@ class MemoryStore(MemorySessions):
         session = Session("s1", store=MemoryStore())
     """
 
-    @checked_arguments
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        if clock is not SYSTEM_CLOCK:
+            check_argument("`clock` of MemoryStore", Clock, clock)
         super().__init__(clock)
 
     @cached_property
