@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -314,6 +316,30 @@ async def test_a_compensation_function_lost_with_its_process_is_reported_to_peop
 
     _, record = await run(relay(Agent("b", run=code)))
     assert record.not_compensated == ("k",)
+
+
+@pytest.mark.parametrize(("resumed_by", "module"), [("trip.py", "__main__"), ("work.py", "trip")])
+async def test_another_process_finds_a_compensation_of_the_main_program(
+    resumed_by: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone: list[str] = []
+
+    def load(name: str, file: str) -> Any:
+        loaded = ModuleType(name)
+        vars(loaded).update(__file__=file, undone=undone)
+        exec("def give_back(): undone.append(__name__)", vars(loaded))
+        monkeypatch.setitem(sys.modules, name, loaded)
+        return loaded
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(load("__main__", "trip.py").give_back, key="k")
+        load("__main__", resumed_by)  # Another process rolls the handoff back.
+        load("trip", "trip.py")
+        raise RuntimeError("no")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert record.compensated == ("k",)
+    assert undone == [module]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ekiden.core.agent import Agent
@@ -18,6 +20,8 @@ from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
 from ekiden.tools.under_way import current_call
 
 T = TypeVar("T")
+_MAIN = ("__main__", "__mp_main__")
+"""The names of the main program, in its own process and in child processes of `multiprocessing`."""
 
 
 async def settled(value: Any) -> Any:
@@ -160,16 +164,16 @@ def function_of(pending: PendingHandoff, each: Compensation) -> Callable[..., An
         known = _functions.get((pending.id, each.key))
         if known is None:
             raise HandoffError(
-                f"the function for {each.key!r} lived only in the process that registered it: "
-                "register a function of a module"
+                f"the function for {each.key!r} was known only to the process that registered it: "
+                "register a function at the top level of a module"
             )
         return known
     try:
         function: Callable[..., Any] = _by_name(each.function)
     except (ImportError, AttributeError) as exc:
-        raise HandoffError(f"the function {each.function!r} is not there any more") from exc
+        raise HandoffError(f"the function {each.function!r} no longer exists") from exc
     if not callable(function):
-        raise HandoffError(f"{each.function!r} is not a function any more")
+        raise HandoffError(f"{each.function!r} is no longer a function")
     return function
 
 
@@ -195,7 +199,9 @@ def _name_of(function: Callable[..., Any]) -> str | None:
     """``module:name``, if another process can find the function under this name."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
-    if not module or not name or "<" in name or module == "__main__":
+    if module in _MAIN:
+        module = _name_of_main()
+    if not module or not name or "<" in name:
         return None
     reference = f"{module}:{name}"
     try:
@@ -204,9 +210,19 @@ def _name_of(function: Callable[..., Any]) -> str | None:
         return None
 
 
+def _name_of_main() -> str | None:
+    """The name under which other processes can import the main program, such as ``trip`` after
+    ``python trip.py``."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    name = spec.name if spec is not None else Path(file or "").stem
+    return None if not name or name.endswith("__main__") else name
+
+
 def _by_name(reference: str) -> Any:
     module, _, name = reference.partition(":")
-    found: Any = importlib.import_module(module)
+    is_main = module == _name_of_main()
+    found: Any = sys.modules["__main__"] if is_main else importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     return found
