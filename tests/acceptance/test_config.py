@@ -65,7 +65,7 @@ def test_all_faults_of_both_files_are_reported_at_once(ekiden: Ekiden) -> None:
     assert ran.err.splitlines() == [
         "error[settings.invalid]: some settings are invalid:",
         f"{user}:2:3: there is no setting 'modle'; did you mean 'model'?",
-        ".ekiden/settings.json:2:10: '\"' is where a colon is expected",
+        ".ekiden/settings.json:2:10: found '\"', expected a colon",
         "EKIDEN_ROUTING_ENABLED: agents.routing.enabled must be true or false, not 'maybe'",
     ]
     assert ekiden("config", "list", "--json").error["code"] == "settings.invalid"

@@ -31,11 +31,11 @@ def guarded(world: World) -> Team:
                 return delay(0.02, transfer("sales", reason="perhaps they know"))
             case "orders" if not is_booked(request, wish(request)):
                 return call("book", what=wish(request))
-            case "orders" if told(request, "not let through by words"):
+            case "orders" if told(request, "rejected by words"):
                 return transfer("billing", reason="to be paid")
             case "orders":
                 return transfer("billing", reason="rude words")
-        is_corrected = "not let through" in str(request.input[-1].get("content"))
+        is_corrected = "was rejected" in str(request.input[-1].get("content"))
         return say(f"it will be billed; I was shown {digest(request)}" if is_corrected else "rude")
 
     def looks(where: str, is_bad: bool) -> GuardrailFunctionOutput:

@@ -138,7 +138,7 @@ async def read_page(
     """Like `audit_records`, for a caller that reads several pages. The caller passes the same
     dictionary `last` with each call. See `previous_of`."""
     if limit < 1:
-        raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
+        raise UserError(f"a page of {limit} records is not possible: `limit` must be 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
     places: list[str] = []
     page = min(_PAGE, limit + 1)

@@ -255,7 +255,7 @@ def _unreadable_row(before: SessionRow | None, exc: Exception) -> BrokenLink:
         session_id="",
         fault="unreadable",
         message=f"the row of {which} cannot be read ({why_unreadable(exc)}), so that it "
-        "and all older ones could not be looked at",
+        "and all older ones could not be read",
         at_us=0 if before is None else before.created_at_us,
     )
 

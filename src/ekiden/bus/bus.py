@@ -499,7 +499,7 @@ class BusClient:
 
     def _query(self, exchange: BusCore, question: Ask) -> AgentMessage:
         if not isinstance(question, Ask):
-            raise UserError(f"a question is an `Ask`, not {question!r:.60}")
+            raise UserError(f"a question must be an `Ask`, not {question!r:.60}")
         return AgentMessage(
             type="query",
             from_agent=self.name,

@@ -291,7 +291,7 @@ class DeliveryResults:
 
     async def refuse(self, row: QueueMessage, reason: str) -> None:
         """Make a message that cannot be delivered a dead letter."""
-        _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
+        _log.error("message %s for %s has failed permanently: %s", row.key, self._agent, reason)
         # A message without a key was not stored by a bus: no agent waits for the answer.
         if row.key is None:
             await self._parts.store.ack_message(row)

@@ -43,7 +43,7 @@ async def escalation_item(
     """Create the inbox item of an escalated message. Raises `UserError` for an invalid message."""
     if message.type != "escalate":
         raise UserError(
-            f"a message that people get has the type 'escalate', not {message.type!r:.40}"
+            f"a message to people must have the type 'escalate', not {message.type!r:.40}"
         )
     texts = option_texts(options)
     if len(texts) > _MAX_OPTIONS or any(len(text) > _MAX_OPTION for text in texts):
@@ -121,12 +121,12 @@ class BusCore:
         """Handle the agent's messages with the handler. See `Bus.serve`."""
         check_agent(agent)
         if not callable(handler):
-            raise UserError(f"an agent is served by an async function, not by {handler!r:.60}")
+            raise UserError(f"a handler must be an async function, not {handler!r:.60}")
         if type(concurrency) is not int or concurrency < 1:
-            raise UserError(f"`concurrency` is a whole number above 0, not {concurrency!r:.40}")
+            raise UserError(f"`concurrency` must be a number above 0, not {concurrency!r:.40}")
         if agent in self._named:
             raise UserError(
-                f"this bus serves {agent!r} already: serve it with more `concurrency`, or from "
+                f"this bus already serves {agent!r}: use a higher `concurrency`, or from "
                 "another bus on the same store"
             )
         service = BusService(self._parts, agent, handler, concurrency, self._closing, self._closed)
@@ -276,7 +276,7 @@ class BusCore:
     async def _asked_agent(self, query: AgentMessage) -> str:
         """The agent that was asked, according to the store: the caller's copy could be forged."""
         if type(query) is not AgentMessage or query.type != "query":
-            raise UserError(f"only a query is answered, not {query!r:.80}")
+            raise UserError(f"only a query has an answer, not {query!r:.80}")
         service = self.services.get(query.to_agent or "")
         if service is not None and service.has(query.id) is not None:
             return service.agent

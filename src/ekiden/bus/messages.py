@@ -39,7 +39,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
     """Check a message, and return a copy of its payload. Raises `UserError` if the message cannot
     be sent."""
     if type(message) is not AgentMessage:
-        raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
+        raise UserError(f"a message on the bus must be an AgentMessage, not {message!r:.80}")
     if message.type not in _TYPES:
         raise UserError(f"{message.type!r:.40} is not a message type: {', '.join(sorted(_TYPES))}")
     check_agent(message.from_agent)
@@ -55,7 +55,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
             "(urgent)"
         )
     if type(created_at) not in _NUMBERS or not 0 <= created_at < _LAST_TIME:
-        raise UserError(f"`created_at` is a time in seconds, not {created_at!r:.40}")
+        raise UserError(f"`created_at` must be a time in seconds, not {created_at!r:.40}")
     return check_contents(message, settings)
 
 
@@ -96,7 +96,7 @@ def copied_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any
 def check_agent(name: object) -> str:
     """Return the name of an agent. Raises `UserError` for any other value."""
     if type(name) is not str:
-        raise UserError(f"an agent on the bus has a name, not {name!r:.40}")
+        raise UserError(f"the name of an agent on the bus must be text, not {name!r:.40}")
     return _check_agent(name)
 
 
@@ -135,7 +135,7 @@ def _check_subject(subject: object, settings: BusLimits) -> None:
     if type(subject) is not str or len(subject) > settings.max_subject:
         shown = f"{subject!r:.60}"
         raise UserError(
-            f"a subject is a text of at most {settings.max_subject} characters, not {shown}"
+            f"a subject must be a text of at most {settings.max_subject} characters, not {shown}"
         )
     if not subject.isascii():
         try:

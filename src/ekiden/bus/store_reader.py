@@ -150,7 +150,7 @@ class StoreReader:
             service.alone = not others
             if given_back:
                 _log.warning(
-                    "%d messages of %s are delivered again: the process that had them died",
+                    "%d messages of %s are delivered again: the process that handled them died",
                     given_back, service.agent,
                 )  # fmt: skip
             service.start_next()

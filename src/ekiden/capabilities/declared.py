@@ -72,7 +72,7 @@ def checked(name: object, what: str) -> str:
     """Return the form of `folded`. Raises `UserError` if `name` is not a text, or is empty."""
     key = folded(name) if isinstance(name, str) else ""
     if not key:
-        raise UserError(f"{what} is a text that is not empty, not {name!r:.80}")
+        raise UserError(f"{what} must be a text that is not empty, not {name!r:.80}")
     return key
 
 
@@ -201,8 +201,8 @@ class Holdings:
         _drop(self._by_tag, agent, tags)
 
     def holders(self, requirement: Requirement) -> Holders:
-        """The agents that meet the requirement. An agent without the required name may meet it with
-        a tag."""
+        """The agents with a capability of the required name or with the required tag. With
+        `tag_only`, only the tag counts."""
         tagged = self._by_tag.get(requirement.key, {})
         named = {} if requirement.tag_only else self._by_name.get(requirement.key, {})
         return {**tagged, **named} if tagged and named else named or tagged

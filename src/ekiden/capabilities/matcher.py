@@ -122,7 +122,7 @@ class CapabilityMatcher:
         error, nothing is changed.
         """
         if not isinstance(agent, str) or not agent.strip():
-            raise UserError(f"an agent's name is a text that is not empty, not {agent!r:.80}")
+            raise UserError(f"an agent's name must be a text that is not empty, not {agent!r:.80}")
         _check_load(agent, load)
         self._holdings.put(agent, several(capabilities, f"capabilities of agent {agent!r}"))
         self._available[agent], self._load[agent] = bool(available), load
@@ -179,7 +179,7 @@ class CapabilityMatcher:
         """
         _check_share("min_score", min_score)
         if limit is not None and limit < 1:
-            raise UserError(f"limit is 1 or more, or None for no limit, not {limit!r:.80}")
+            raise UserError(f"limit must be 1 or more, or None for no limit, not {limit!r:.80}")
         excluded = frozenset(several(exclude, "agents to exclude"))
         wanted = requirements(required)
         columns = [self._holders(each) for each in wanted]
@@ -302,13 +302,13 @@ def _match(
 
 def _check_share(what: str, value: float) -> None:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise UserError(f"{what} is a number from 0 to 1, not {value!r:.80}")
+        raise UserError(f"{what} must be a number from 0 to 1, not {value!r:.80}")
 
 
 def _check_load(agent: str, load: float) -> None:
     if not isinstance(load, int | float) or not 0 <= load < inf:
         raise UserError(
-            f"the load of agent {agent!r} is a finite number, 0 or more, not {load!r:.80}"
+            f"the load of agent {agent!r} must be a finite number, 0 or more, not {load!r:.80}"
         )
 
 

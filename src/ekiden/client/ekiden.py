@@ -137,13 +137,13 @@ class Ekiden:
         from ekiden.project.stores import open_store
 
         if settings is not None and not isinstance(settings, ProjectSettings):
-            raise UserError(f"settings are those of load_settings, not {type(settings).__name__}")
+            raise UserError(f"settings must come from load_settings, not {type(settings).__name__}")
         if not isinstance(workers, int) or workers < 1:
             raise UserError(f"workers must be 1 or more, not {workers!r:.40}")
         if isinstance(store, PathLike):
             store = fspath(store)
         if not (isinstance(store, str) or hasattr(store, "wait_for_change")):
-            raise UserError(f"store is an address or a store, not {type(store).__name__}")
+            raise UserError(f"store must be an address or a store, not {type(store).__name__}")
         loaded = LoadedSettings(settings=settings or ProjectSettings(), origins={})
         async with AsyncExitStack() as stack:
             opened = store

@@ -436,7 +436,7 @@ class Collaborations:
         """Delete collaborations that were closed at least `older_than_s` seconds ago, and return
         their number. Open collaborations are kept."""
         if not older_than_s >= 0:
-            raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
+            raise UserError(f"`older_than_s` must be 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)
 
     # Within

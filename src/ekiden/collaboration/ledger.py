@@ -356,7 +356,7 @@ class CollaborationReader:
         Unreadable collaborations are left out, with a warning in the log.
         """
         if limit < 1:
-            raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")
+            raise UserError(f"`limit` must be 1 or more, not {limit!r:.40}")
         found: list[Collaboration] = []
         store = self._ledger.store
         while True:

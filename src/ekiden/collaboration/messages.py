@@ -99,7 +99,7 @@ class Drafts:
             )
         rounds = settings.max_rounds if max_rounds is None else max_rounds
         if not isinstance(rounds, int) or not 1 <= rounds <= 1_000:
-            raise UserError(f"`max_rounds` is a number from 1 to 1000, not {rounds!r:.40}")
+            raise UserError(f"`max_rounds` must be a number from 1 to 1000, not {rounds!r:.40}")
         facts = plain_json("context", {} if context is None else context)
         if not isinstance(facts, dict):
             raise UserError(f"`context` must be an object, not {context!r:.60}")
@@ -295,7 +295,7 @@ class MessageChecker:
         count, most = len(opening["participants"]), self._ledger.settings.max_participants
         if count > most:
             raise MessageMalformed(
-                f"{count} participants are more than the {most} that a collaboration may have"
+                f"{count} participants are too many: a collaboration has at most {most}"
             )
         if not now_us < message.body["deadline_us"] <= opening["expires_us"]:
             raise MessageMalformed("the deadline must be in the future, and not after the end")

@@ -149,7 +149,7 @@ class Party:
         deadline is stored but does not count.
         """
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-            raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
+            raise UserError(f"a bid's `score` must be a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)
         body = {
             **first_terms(record),

@@ -54,7 +54,7 @@ def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
         )
     is_call = move == "call"
     if not is_call and names[1:] != (message.to,):
-        raise MessageMalformed(f"a {move} has one other participant: the one it is sent to")
+        raise MessageMalformed(f"a {move} has exactly one other participant: its receiver")
     new = Collaboration(
         id=message.collaboration,
         pattern=_PATTERNS[move],
@@ -286,14 +286,14 @@ def _check_turn(record: Collaboration, message: ProtocolMessage) -> Terms:
 def _check_answers(message: ProtocolMessage, answered: str) -> None:
     if message.correlation_id != answered:
         raise MessageMalformed(
-            f"this {message.move} answers message {answered}, but says it answers "
+            f"this {message.move} answers message {answered}, but its correlation id is "
             f"{message.correlation_id!r:.90}"
         )
 
 
 def _check_side(record: Collaboration, agent: str) -> None:
     if agent not in record.sides:
-        raise NotAParticipant(agent, collaboration_id=record.id, needed="one of the two sides")
+        raise NotAParticipant(agent, collaboration_id=record.id, needed="one of the two parties")
 
 
 def _check_initiator(record: Collaboration, agent: str) -> None:
@@ -304,7 +304,7 @@ def _check_initiator(record: Collaboration, agent: str) -> None:
 def _check_invited(record: Collaboration, message: ProtocolMessage) -> None:
     if message.by == record.initiator:
         raise NotAParticipant(
-            message.by, collaboration_id=record.id, needed="one of those who were called"
+            message.by, collaboration_id=record.id, needed="one of the called agents"
         )
     _check_answers(message, record.messages[0].id)
 

@@ -50,7 +50,7 @@ class _Bench:
 
     def __init__(self, collaborations: Collaborations, with_agents: Sequence[str]) -> None:
         if isinstance(with_agents, str):
-            raise UserError(f"`with_agents` is a list of names: write [{with_agents!r:.80}]")
+            raise UserError(f"`with_agents` must be a list of names: write [{with_agents!r:.80}]")
         self.partners = tuple(
             agent_name(each, what="each of `with_agents`") for each in with_agents
         )

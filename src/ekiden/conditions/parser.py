@@ -70,7 +70,7 @@ def parse(text: str) -> Node:
         raise fault(
             text[:MAX_CHARS],
             MAX_CHARS,
-            f"it has {len(text)} characters, at most {MAX_CHARS} can be read; "
+            f"it has {len(text)} characters, the maximum is {MAX_CHARS}; "
             "compute a part of it in code and give it as a fact",
         )
     if not text.strip():
@@ -131,13 +131,13 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise self._too_deep(start, MAX_DEPTH)
         if self._parts > MAX_PARTS:
-            raise self._fault(start, f"it has too many parts; at most {MAX_PARTS} can be read")
+            raise self._fault(start, f"it has too many parts; the maximum is {MAX_PARTS}")
         return kind(start=start, end=self._last.end, depth=depth, **fields)
 
     def _too_deep(self, position: int, most: int) -> ConditionError:
         return self._fault(
             position,
-            f"it is nested too deeply, at most {most} levels can be read; "
+            f"it is nested too deeply, the maximum is {most} levels; "
             "compute a part of it in code and give it as a fact",
         )
 

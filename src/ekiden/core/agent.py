@@ -433,7 +433,7 @@ def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
         agent = todo.popleft()
         if not isinstance(agent, Agent):
             raise UserError(
-                f"a team is made of Agent objects, not of {agent!r:.80} ({type(agent).__name__})"
+                f"a team needs Agent objects, not {agent!r:.80} ({type(agent).__name__})"
             )
         known = found.get(agent.name)
         if known is agent:

@@ -299,7 +299,7 @@ async def _decision(
         )
     problem = _problem(output)
     if problem is not None:
-        raise UserError(f"guardrail {guardrail.get_name()!r} gave {problem}")
+        raise UserError(f"guardrail {guardrail.get_name()!r} returned {problem}")
     return output
 
 

@@ -50,7 +50,7 @@ def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
         text = option.get("label") if isinstance(option, Mapping) else option
         if not isinstance(text, str) or not text.strip():
             raise UserError(
-                f'an option is a text, or a mapping such as {{"label": "yes"}}, not {option!r:.60}'
+                f'an option must be text or a mapping like {{"label": "yes"}}, not {option!r:.60}'
             )
         texts.append(text)
     return tuple(texts)

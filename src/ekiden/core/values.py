@@ -65,7 +65,7 @@ def check_line(value: object, *, what: str, longest: int = 500) -> str:
     """Return `value` unchanged. Raises `UserError` if `value` is not a valid name. A name is one
     line of text."""
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
+        raise UserError(f"{what} must be a text of 1 to {longest} characters, not {value!r:.80}")
     if NOT_IN_NAMES.search(value) is not None:
         raise UserError(
             f"{what}, {value[:80]!r}, has control characters, line breaks or lone "

@@ -203,7 +203,7 @@ def _configured(named: str) -> KnowingEmbedder:
         if not folder.is_dir():
             raise UserError(
                 f"{named} is not a folder; it must be one with config.json, vocab.txt and "
-                "model.safetensors, or `none` to do without"
+                "model.safetensors, or `none` for no encoder"
             )
         return _embedder(folder)
     except UserError as exc:

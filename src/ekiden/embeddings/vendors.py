@@ -175,7 +175,8 @@ def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bo
         raise UserError(f"{who} needs an API key: set {variables[0]}, or pass api_key=")
     if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
         raise UserError(
-            f"the API key for {who} has spaces around it, or signs that no header can carry"
+            f"the API key for {who} has spaces around it, or characters that a header "
+            "cannot contain"
         )
     return key
 
@@ -203,12 +204,12 @@ def dimension_for(
     if given is None:
         if model not in known:
             raise UserError(
-                f"how long are the vectors of {who}? Say dimension=…; known are those of "
+                f"the dimension of {who} is unknown: pass dimension=…; known: "
                 f"{', '.join(sorted(known))}"
             )
         return known[model]
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= longest:
-        raise UserError(f"the dimension of {who} is a whole number from 1 to {longest:,}")
+        raise UserError(f"the dimension of {who} must be a whole number from 1 to {longest:,}")
     if model in known and given > known[model]:
         raise UserError(f"{who} makes vectors of at most {known[model]} numbers, not {given}")
     return given
@@ -243,20 +244,20 @@ def _checked(
     import numpy as np
 
     if len(answer) != count:
-        raise ModelError(f"{who} answered {len(answer)} vectors for {count} texts")
+        raise ModelError(f"{who} returned {len(answer)} vectors for {count} texts")
     lengths = {len(vector) for vector in answer} - {dimensions}
     if lengths:
         raise ModelError(
-            f"{who} answered a vector of {min(lengths)} numbers, not {dimensions}: "
+            f"{who} returned a vector of {min(lengths)} numbers, not {dimensions}: "
             f"set the dimension to {min(lengths)} if that is the model's"
         )
     try:
         vectors = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as exc:
-        raise ModelError(f"{who} answered vectors that are not made of numbers") from exc
+        raise ModelError(f"{who} returned vectors that are not numbers") from exc
     sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(sizes).all() or not sizes.all():
-        raise ModelError(f"{who} answered a vector that has no direction")
+        raise ModelError(f"{who} returned a vector that is zero or not finite")
     rows: NDArray[np.float32] = (vectors / sizes).astype(np.float32)
     return rows
 
@@ -336,7 +337,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             raise ModelError(f"{self._who}: {exc!s:.300}") from exc
         data = answer.data
         if sorted(each.index for each in data) != list(range(len(data))):
-            raise ModelError(f"{self._who} answered vectors that are not numbered from 0")
+            raise ModelError(f"{self._who} returned vectors that are not numbered from 0")
         return [each.embedding for each in sorted(data, key=lambda each: each.index)]
 
     def _client(self) -> OpenAI:

@@ -283,9 +283,9 @@ class CollaborationWorker:
             try:
                 await self._serve()
             except EkidenError as exc:
-                _worker_log.warning("agreements could not be looked at, trying again: %s", exc)
+                _worker_log.warning("agreements could not be checked, trying again: %s", exc)
             except Exception:
-                _worker_log.exception("agreements could not be looked at, trying again")
+                _worker_log.exception("agreements could not be checked, trying again")
             await asyncio.sleep(_EVERY_S)
 
     async def has_work(self) -> bool:

@@ -335,7 +335,7 @@ class Fleet:
                     asyncio.get_running_loop().call_later(REST_S, self._news.set)
                     return True
             except StoreError as exc:
-                _log.warning("pauses could not be looked for, trying again: %s", exc)
+                _log.warning("paused sessions could not be checked, trying again: %s", exc)
                 return True
         return False
 

@@ -35,7 +35,7 @@ def served_agents(
     served = runnable(team, own)
     named = None if agents is None else [team[name] for name in agents]
     if named == []:
-        raise UserError("a worker that runs no agent does nothing: name some, or leave that out")
+        raise UserError("a worker's list of agents is empty: name agents, or leave it out")
     for agent in named or ():
         missing = sorted(agent.runs_on - own)
         if missing:

@@ -212,7 +212,7 @@ class StoreWorker:
                 await self._run(options, claim, row)
         except LeaseLost:
             _log.warning(
-                "session %s is no longer ours: its lease expired, or another process took it over",
+                "session %s is lost: its lease expired, or another process took it over",
                 row.id,
             )
         except StoreError as exc:
@@ -306,10 +306,10 @@ class Stops:
                 await self._store_worker.hint(longest_s, about={STOPS})
                 longest_s = _RETRY_S if await self.once() else _LONGEST_S
             except StoreError as exc:
-                _log.warning("requests to stop could not be looked at, trying again: %s", exc)
+                _log.warning("stop requests could not be checked, trying again: %s", exc)
                 await asyncio.sleep(_RETRY_S)
             except Exception:
-                _log.exception("requests to stop could not be looked at, trying again")
+                _log.exception("stop requests could not be checked, trying again")
                 await asyncio.sleep(_RETRY_S)
             await asyncio.sleep(_GAP_S)
 

@@ -284,7 +284,7 @@ class Timekeeping:
         try:
             return await handle_timers(self._store, _LONGEST_S)
         except StoreError as exc:
-            _log.warning("timers could not be looked at, trying again: %s", exc)
+            _log.warning("timers could not be checked, trying again: %s", exc)
         except Exception:
             _log.exception("a timer could not be handled, trying again")
         return self._shortest_s
@@ -324,9 +324,9 @@ class Housekeeping:
         try:
             await work()
         except StoreError as exc:
-            _log.warning("the store could not be tidied up, trying again: %s", exc)
+            _log.warning("old data could not be deleted, trying again: %s", exc)
         except Exception:
-            _log.exception("the store could not be tidied up, trying again")
+            _log.exception("old data could not be deleted, trying again")
 
     async def _prune(self) -> None:
         rule = self._retention

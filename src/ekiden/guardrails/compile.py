@@ -212,7 +212,7 @@ def compile_schema(schema: Mapping[str, Any] | bool) -> tuple[Draft202012Validat
         raise SchemaUnusable(f"it is not JSON: {str(exc)[:200]}") from None
     if len(text) > _MAX_CHARACTERS:
         raise SchemaUnusable(
-            f"it has {len(text):,} characters of JSON, at most {_MAX_CHARACTERS:,} are taken"
+            f"it has {len(text):,} characters of JSON; the maximum is {_MAX_CHARACTERS:,}"
         )
     return _compiled(text), text
 

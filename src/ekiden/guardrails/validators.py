@@ -214,7 +214,7 @@ class _Check:
             ):
                 return self._violations(errors)
         raise UserError(
-            f"the validator {self.name} gave {repr(found)[:80]}: return (True, None), or "
+            f"the validator {self.name} returned {repr(found)[:80]}: return (True, None), or "
             '(False, "what is wrong")'
         )
 
@@ -243,7 +243,7 @@ def _check_signature(name: str, function: Validator, arguments: int) -> None:
 
 def _check_on_failure(on_failure: object) -> None:
     if on_failure not in ("reject", "repair", "warn"):
-        raise UserError(f"`on_failure` is reject, repair or warn, not {on_failure!r:.40}")
+        raise UserError(f"`on_failure` must be reject, repair or warn, not {on_failure!r:.40}")
 
 
 def _decided(

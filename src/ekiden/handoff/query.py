@@ -135,7 +135,7 @@ async def find_handoffs(
             print(record.id, record.source, record.target, record.status)
     """
     if limit < 1:
-        raise UserError(f"a page of {limit} handoffs is not possible: `limit` is 1 or more")
+        raise UserError(f"a page of {limit} handoffs is not possible: `limit` must be 1 or more")
     if cursor == "":
         raise UserError("'' is not a cursor: pass the `next_cursor` of a page")
     found: list[HandoffRecord] = []

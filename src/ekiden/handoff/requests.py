@@ -61,7 +61,7 @@ class Lifecycle:
         """Change the status. Raises `IllegalMove` if the table `MOVES` does not allow the
         change."""
         if status not in MOVES[self.status]:
-            raise IllegalMove(f"a handoff cannot go from {self.status} to {status}")
+            raise IllegalMove(f"a handoff cannot change from {self.status} to {status}")
         self.status = status
         self.fresh.append(status)
 
@@ -135,7 +135,7 @@ def check_depth(depth: int, most: int | None) -> None:
     if most is not None and depth >= most:
         raise HandoffRefused(
             "MAX_DEPTH_EXCEEDED",
-            f"the task was handed on {depth} times, which is the maximum "
+            f"the task was handed off {depth} times, which is the maximum "
             f"(Limits.depth={most}); finish it yourself, or tell the person what is missing: "
             "their next message starts a new chain",
         )

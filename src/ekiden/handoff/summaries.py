@@ -298,7 +298,7 @@ class _SummariseWith(HandoffFilter):
             if body:
                 summary = Summary(count=count_of(items), how="by a model", body=body)
                 return summary_message(summary, max_chars=self._max_chars)
-            problem = "the model said nothing"
+            problem = "the model's answer is empty"
         except Exception as exc:
             if limit.expired():
                 problem = f"the model did not answer within {self._timeout_s:g} seconds"

@@ -44,7 +44,7 @@ def refuse_agents(what: str, *, owner: str | None = None) -> None:
     agent = acting_agent()
     if agent is not None and agent != owner:
         raise InboxForbidden(
-            f"the agent {agent!r:.80} tried to {what} an inbox item: only people do that"
+            f"the agent {agent!r:.80} tried to {what} an inbox item: only people may do that"
         )
 
 
@@ -67,8 +67,8 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
     who = person(reply.by)
     if reply.seen_version is not None and reply.seen_version != item.version:
         raise InboxAnswerInvalid(
-            f"inbox item {item.id} was changed since you looked at it (version "
-            f"{reply.seen_version}, now {item.version}): look at it again, then answer"
+            f"inbox item {item.id} has changed since you read it (version "
+            f"{reply.seen_version}, now {item.version}): read it again, then answer"
         )
     if reply.always and item.kind != "confirmation":
         raise InboxAnswerInvalid(
@@ -102,7 +102,7 @@ def in_bulk(item: InboxItem, reply: Reply) -> Reply:
     arguments."""
     if reply.arguments is not None and not same_arguments(item, reply.arguments):
         raise InboxAnswerInvalid(
-            "edited arguments are a decision about one item: answer the others with the arguments "
+            "edited arguments apply to one item only: answer the others with the arguments "
             "that they have, or one by one"
         )
     return replace(reply, arguments=None, seen_version=None)
@@ -112,7 +112,7 @@ def _choice(item: InboxItem, choice: str | None) -> str:
     if not item.options:
         if choice:
             raise InboxAnswerInvalid(
-                f"inbox item {item.id} has no options to choose from: answer in words, with `text`"
+                f"inbox item {item.id} has no options: give the answer in `text`"
             )
         return ""
     listed = ", ".join(map(repr, item.options))
@@ -138,10 +138,10 @@ def needs_words(item: InboxItem, choice: str | None) -> bool:
 def _text(item: InboxItem, choice: str, text: str) -> str:
     if len(text) > _MAX_TEXT:
         raise InboxAnswerInvalid(
-            f"an answer has at most {_MAX_TEXT:,} characters, not {len(text):,}"
+            f"an answer must have at most {_MAX_TEXT:,} characters, not {len(text):,}"
         )
     if needs_words(item, choice) and not text.strip():
-        raise InboxAnswerInvalid(f"inbox item {item.id} is answered in words: `text` is empty")
+        raise InboxAnswerInvalid(f"inbox item {item.id} needs an answer in `text`: `text` is empty")
     return text
 
 

@@ -101,7 +101,7 @@ async def find_items(
     A page begins after the last item of the previous page, even if items changed meanwhile.
     """
     if type(limit) is not int or not 1 <= limit <= _MAX_LIMIT:
-        raise UserError(f"a page has 1 to {_MAX_LIMIT} inbox items, not {limit!r:.40}")
+        raise UserError(f"a page must have 1 to {_MAX_LIMIT} inbox items, not {limit!r:.40}")
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise UserError(
             f"{cursor[:40]!r} is not a cursor of an inbox list: pass the `next_cursor` of a page"

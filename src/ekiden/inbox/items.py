@@ -238,7 +238,7 @@ def folded(text: str) -> str:
 def _check(item: InboxItem) -> None:
     check_fields(item)
     if item.status != "open":
-        raise UserError(f"a new inbox item is open, not {item.status!r:.40}")
+        raise UserError(f"a new inbox item must be open, not {item.status!r:.40}")
     priority_number(item.priority)
     if not item.subject.strip() or len(item.subject) > _MAX_SUBJECT:
         raise UserError(
@@ -258,7 +258,7 @@ def _check_options(item: InboxItem) -> None:
     for option in item.options:
         key = folded(option)
         if not key or len(option) > _MAX_OPTION:
-            raise UserError(f"an option has 1 to {_MAX_OPTION} characters, not {len(option)}")
+            raise UserError(f"an option must have 1 to {_MAX_OPTION} characters, not {len(option)}")
         if key in seen:
             raise UserError(f"the options {seen[key]!r:.80} and {option!r:.80} look the same")
         seen[key] = option

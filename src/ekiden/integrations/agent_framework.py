@@ -268,8 +268,8 @@ def adapter(obj: Any) -> AgentFrameworkAgent | AgentFrameworkWorkflow:
         return AgentFrameworkWorkflow(obj)
     if not isinstance(obj, Agent):
         raise UserError(
-            f"{type(obj).__name__} of the Agent Framework is no Agent and no Workflow: give one of "
-            "them, or write a ForeignAdapter"
+            f"{type(obj).__name__} of the Agent Framework is neither an Agent nor a Workflow: "
+            "give one of them, or write a ForeignAdapter"
         )
     return AgentFrameworkAgent(obj)
 

@@ -61,7 +61,7 @@ class CrewAIAgent:
         self.durability = "method" if self._is_flow else "turn"
         self._input = input
         if not self._is_flow and not hasattr(obj, "kickoff_async"):
-            raise UserError(f"{type(obj).__name__} of CrewAI is no flow, crew or agent")
+            raise UserError(f"{type(obj).__name__} of CrewAI is not a flow, crew or agent")
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter.take_turn`."""

@@ -227,7 +227,7 @@ class VertexReplica:
                 return each["name"], False
         name = await self._create(body, {})
         if name is None:
-            raise ReplicaUnavailable(self.name, "a session was made that has no name")
+            raise ReplicaUnavailable(self.name, "a session without a name was created")
         return name, True
 
     async def _create(self, body: Mapping[str, Any], params: Mapping[str, str]) -> str | None:
@@ -241,7 +241,7 @@ class VertexReplica:
                     pause_s = min(2 * pause_s, _LAST_POLL_S)
                     operation = await self._call("GET", _operation(operation, self.name))
         except TimeoutError as exc:
-            raise ReplicaUnavailable(self.name, "a session is being made for too long") from exc
+            raise ReplicaUnavailable(self.name, "creating a session takes too long") from exc
         error = operation.get("error")
         if error:
             self._failed_operation(error)
@@ -285,7 +285,7 @@ class VertexReplica:
             try:
                 found = answer.json()
             except ValueError as exc:
-                raise ReplicaUnavailable(self.name, "it answered what cannot be read") from exc
+                raise ReplicaUnavailable(self.name, "its answer cannot be read") from exc
             return found if isinstance(found, dict) else {}
         problem = f"it answered {answer.status_code}: {_message(answer)}"
         match answer.status_code:
@@ -359,7 +359,7 @@ def _checked(url: str) -> str:
 def _operation(operation: Mapping[str, Any], replica: str) -> str:
     name = operation.get("name")
     if not isinstance(name, str) or not name.startswith("projects/"):
-        raise ReplicaUnavailable(replica, "a session is being made, and nothing tells when it is")
+        raise ReplicaUnavailable(replica, "the operation that creates a session has no name")
     return name
 
 

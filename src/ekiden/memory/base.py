@@ -180,7 +180,7 @@ async def close_backends() -> None:
 def _create(factory: BackendFactory, options: BackendOptions) -> MemoryBackend:
     made: MemoryBackend | None = factory(options)
     if made is None:
-        raise TypeError("its factory gave None")
+        raise TypeError("its factory returned None")
     return made
 
 
@@ -312,7 +312,7 @@ class RemoteCopy:
 def _checked(hits: object) -> Sequence[RemoteHit]:
     """The hits; raises `TypeError` for other values."""
     if not isinstance(hits, Sequence):
-        raise TypeError(f"it found {type(hits).__name__}, and no hits")
+        raise TypeError(f"it returned {type(hits).__name__}, not hits")
     for hit in hits:
         if not (
             isinstance(hit, RemoteHit)
@@ -320,7 +320,7 @@ def _checked(hits: object) -> Sequence[RemoteHit]:
             and isinstance(hit.score, int | float)
             and isfinite(hit.score)
         ):
-            raise TypeError(f"it found {hit!r:.80}, which is not a hit")
+            raise TypeError(f"it returned {hit!r:.80}, which is not a hit")
     return hits
 
 

@@ -57,7 +57,7 @@ def checked_key(key: object) -> str:
     if len(key) > MAX_KEY:
         raise MemoryTooLarge("the key", len(key), limit=MAX_KEY, unit="characters")
     if not _UNFIT.isdisjoint(map(category, key)):
-        raise MemoryInvalid(f"the key {key[:80]!r} has control characters, or halves of others")
+        raise MemoryInvalid(f"the key {key[:80]!r} has control characters, or lone surrogates")
     return key
 
 
@@ -294,7 +294,7 @@ class EmbedderThreads:
         """Return the result of the call. Raises `TimeoutError` after a timeout, and `Resting`
         during the pause after it."""
         if self._clock() < self._rests_until:
-            raise Resting("it was late a short while ago")
+            raise Resting("it timed out a moment ago")
         future: Future[Any] = Future()
         self._start()
         self._jobs.put((future, call))

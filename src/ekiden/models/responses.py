@@ -48,7 +48,7 @@ def to_response(response: ModelResponse, *, source: str, label: str) -> core.Mod
         output.append(_message([{"type": "refusal", "refusal": refusal}]))
     elif response.finish_reason == "error":
         reason = details.get("finish_reason") or "no reason given"
-        raise ModelBehaviorError(f"{label} broke its answer off: {reason}")
+        raise ModelBehaviorError(f"the answer of {label} was cut off: {reason}")
     elif response.finish_reason == "length":
         if all(item["type"] == "reasoning" for item in output):
             raise ModelBehaviorError(
@@ -124,7 +124,7 @@ def _items(parts: Sequence[ModelResponsePart], source: str, label: str) -> list[
             case ToolCallPart():
                 items.append(_with_origin(_call(part), part, source))
             case FilePart():
-                raise ModelBehaviorError(f"{label} answered with a file, which no item can hold")
+                raise ModelBehaviorError(f"{label} returned a file, which is not supported")
             case _:
                 continue
         last = key

@@ -473,8 +473,7 @@ class RunStarter:
                 started.set_exception(exc)
             elif isinstance(exc, LeaseLost):
                 _log.warning(
-                    "session %s is no longer ours: its lease expired, or another process took "
-                    "it over",
+                    "session %s is lost: its lease expired, or another process took it over",
                     session_id,
                 )
             elif isinstance(exc, StoreError):

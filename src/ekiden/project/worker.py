@@ -180,9 +180,9 @@ class Workforce:
             try:
                 await self._update_tenants()
             except EkidenError as exc:
-                _log.warning("tenants could not be looked for, trying again: %s", exc)
+                _log.warning("tenants could not be listed, trying again: %s", exc)
             except Exception:
-                _log.exception("tenants could not be looked for, trying again")
+                _log.exception("tenants could not be listed, trying again")
 
     async def _update_tenants(self) -> None:
         """Start to serve new tenants, and stop to serve removed ones."""
@@ -191,7 +191,7 @@ class Workforce:
         for tenant, served in list(self._served.items()):
             if tenant not in wanted or served.file != self._file(tenant):
                 del self._served[tenant]
-                _log.info("tenant %s is gone", tenant)
+                _log.info("tenant %s was removed", tenant)
                 try:
                     await self._fleet.remove(served.store_worker)
                 finally:

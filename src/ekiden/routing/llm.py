@@ -219,7 +219,7 @@ def _read_call(name: Any, arguments: Any, offered: Collection[str]) -> OfferedCh
         except (ValueError, RecursionError):
             return f"the model called {name} with arguments that are not JSON"
     if not isinstance(arguments, dict):
-        return f"the model called {name} with arguments that are no JSON object"
+        return f"the model called {name} with arguments that are not a JSON object"
     reason, context = arguments.get("reason"), arguments.get("context")
     line = plain_line(reason, MAX_REASON_CHARS) if isinstance(reason, str) else ""
     if not line:
@@ -299,7 +299,7 @@ class LlmStage:
         began = perf_counter()
         offered, left_out = self._shortlist(excluded, ranking)
         if not offered:
-            result = _failed("there is no agent to choose from")
+            result = _failed("there are no agents to choose from")
         else:
             result = await self._ask(text, offered)
         if left_out:

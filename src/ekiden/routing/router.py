@@ -84,7 +84,7 @@ def question(agents: Sequence[Agent[Any]], *, why: str) -> str:
     """The question to the person: the reason, the agents, and how to name an agent. `agents` are
     sorted by likelihood, most likely first."""
     if not agents:
-        return "There is no agent who could take this request."
+        return "No agent can take this request."
     lines = [
         f"{why} Name one at the beginning of a message, as in `@{agents[0].name} …`:",
         *(_line(agent) for agent in agents[:MAX_LISTED]),
@@ -267,11 +267,11 @@ class Router:
         self, text: str, strategy: Strategy, exclude: frozenset[str]
     ) -> tuple[list[StageResult], RoutingVerdict]:
         if not isinstance(text, str):
-            raise UserError(f"a request to route is text, not {type(text).__name__}")
+            raise UserError(f"a request to route must be text, not {type(text).__name__}")
         if not text.strip():
             return [], _nobody("the request is empty")
         if not self._agents.keys() - exclude:
-            return [], _nobody("there is no agent to choose from")
+            return [], _nobody("there are no agents to choose from")
         stages = await self._stages(text, strategy, exclude)
         return stages, verdict(strategy, stages)
 
@@ -396,7 +396,7 @@ def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
     for agent in agents:
         if not isinstance(agent, Agent):
             raise UserError(
-                f"a router chooses among Agent objects, not {agent!r:.80} ({type(agent).__name__})"
+                f"a router needs Agent objects, not {agent!r:.80} ({type(agent).__name__})"
             )
         if found.setdefault(agent.name, agent) is not agent:
             raise UserError(f"two different agents are called {agent.name!r}: rename one of them")

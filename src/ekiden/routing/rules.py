@@ -89,7 +89,7 @@ class RuleStage:
         best = scores[0] if scores else None
         reason = "no keyword or pattern matches" if best is None else self._reason(best)
         if len(seen) < len(text):
-            reason += f"; only the first {MAX_CHARS:,} of {len(text):,} characters were looked at"
+            reason += f"; only the first {MAX_CHARS:,} of {len(text):,} characters were checked"
         return StageResult(
             method="rule",
             agent=best.agent if best else None,

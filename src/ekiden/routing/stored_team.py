@@ -316,5 +316,5 @@ def _capability(name: Any, description: Any, proficiency: Any, tags: Any) -> Cap
 def _texts(data: Any) -> tuple[str, ...]:
     texts = tuple(data)
     if not all(type(each) is str for each in texts):
-        raise ValueError("a path is no text")
+        raise ValueError("a path is not text")
     return texts

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ekiden.conditions import Evaluation
     from ekiden.core.guardrails import Violation
 
-_CORRECTION = "Your last answer was not let through. Answer again, in full, without what is wrong:"
+_CORRECTION = "Your last answer was rejected. Answer again, in full, without what is wrong:"
 _ROLLED_BACK = (
     "[Notice of the system, not of the person] The handoff to {target} was made without a call of "
     "yours and rolled back: {reason}. You have the conversation again; go on with it."

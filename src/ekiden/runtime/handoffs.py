@@ -246,7 +246,7 @@ class HandoffController:
             result = await controller.answer("customer-42", "We replace it.", by="anna")
         """
         if not text.strip():
-            raise UserError("an answer needs words: the text is empty")
+            raise UserError("the text of an answer must not be empty")
         await self._store.open()
         options = self._options()
         row = await self._store.get(session_id)

@@ -53,7 +53,7 @@ async def system_prompt(run: RunState) -> str | None:
         instructions = await settled(instructions(run.context, run.agent))
         if instructions is not None and not isinstance(instructions, str):
             raise UserError(
-                f"the instructions of agent {run.agent.name!r} gave "
+                f"the instructions of agent {run.agent.name!r} returned "
                 f"{type(instructions).__name__}, not text"
             )
     received = run.cursor.handoffs.received
@@ -398,7 +398,7 @@ def _fresh_id(step: str, index: int, used_ids: set[str]) -> str:
 
 def _read_message(item: Item, index: int) -> Item:
     if item.get("role", "assistant") != "assistant":
-        raise ModelBehaviorError(f"item {index} of the model's output speaks as {item['role']!r}")
+        raise ModelBehaviorError(f"item {index} of the model's output has role {item['role']!r}")
     content = item.get("content")
     if isinstance(content, list):
         for part in content:

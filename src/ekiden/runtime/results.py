@@ -89,9 +89,7 @@ def _output_guardrail(run: RunState, agent: str, name: str) -> OutputGuardrail[A
 
 
 def _gone(*_: object) -> NoReturn:
-    raise UserError(
-        "this guardrail's decision is stored, but the guardrail does not exist any more"
-    )
+    raise UserError("this guardrail's decision is stored, but the guardrail no longer exists")
 
 
 T = TypeVar("T")

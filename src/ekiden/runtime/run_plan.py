@@ -97,7 +97,7 @@ async def _decomposed(run: RunState, settings: PlanSettings, steps: PlanSteps) -
 def _check(run: RunState, settings: PlanSettings, plan: object) -> None:
     decomposer = f"the decomposer of {run.agent.name!r}"
     if not isinstance(plan, TaskDecomposition):
-        raise UserError(f"{decomposer} gave {type(plan).__name__}, not a TaskDecomposition")
+        raise UserError(f"{decomposer} returned {type(plan).__name__}, not a TaskDecomposition")
     if len(plan.tasks) > settings.max_tasks:
         raise UserError(
             f"{decomposer} made {len(plan.tasks)} tasks of the request; `max_tasks` is "
@@ -243,7 +243,7 @@ async def _aggregated(
     try:
         answer: Any = await aggregator.aggregate(state, ask=ask)
         if not isinstance(answer, str) or not answer.strip():
-            raise ModelBehaviorError(f"the aggregator of {run.agent.name!r} gave no answer")
+            raise ModelBehaviorError(f"the aggregator of {run.agent.name!r} did not answer")
         return answer
     except (SessionError, StoreUnavailable, Spent, UnknownPrice):
         raise

@@ -222,7 +222,7 @@ def _options(
     hooks: RunHooks[TContext] | None,
 ) -> RunOptions:
     if not isinstance(root, (Agent, Team)):
-        raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
+        raise UserError(f"a run must start with an Agent or a Team, not {type(root).__name__}")
     if session is not None and not isinstance(session, Session):
         raise UserError(f"session must be a Session(id, store=…), not {type(session).__name__}")
     keeps_limits = config is None

@@ -185,7 +185,7 @@ def parse_if_match(text: str | None) -> Versions:
     if text is None or text.strip() == "*":
         return None
     if _TAGS.fullmatch(text.strip()) is None:
-        raise RequestInvalid('If-Match is no ETag; send what ETag said, with its quotes: "v3"')
+        raise RequestInvalid('If-Match is not an ETag; send the ETag with its quotes: "v3"')
     tags = [found["tag"] for found in _ETAG.finditer(text) if not found["weak"]]
     versions = [int(found[1]) for found in map(_VERSION.fullmatch, tags) if found is not None]
     return versions[0] if len(versions) == 1 else versions

@@ -257,7 +257,7 @@ async def readiness(request: Request) -> Health | Response:
     except TimeoutError:
         return problem_response(503, StoreUnavailable.code, "the store does not answer")
     if not desk.is_working:
-        return problem_response(503, "server.worker", "no worker runs sessions here any more")
+        return problem_response(503, "server.worker", "no worker runs sessions here")
     return Health(status="ok", version=__version__)
 
 

@@ -123,7 +123,7 @@ class _Sender:
                     self._busy = True
                     await self._wait(min(self._policy.lease_s / 3, _NEXT_S))
             except FeedPositionLost:
-                _log.warning("%s: another process feeds it now", self._mirror.name)
+                _log.warning("%s: another process sends events to it", self._mirror.name)
                 self._busy = True
             except StoreUnavailable as exc:
                 if self._once:
@@ -304,7 +304,9 @@ class _Sender:
     async def _put_aside(
         self, event: Event, progress: SentEvents, exc: ReplicaFailed
     ) -> SentEvents:
-        _log.warning("%s: the event %s is set aside: %s", exc.mirror, event.event_id, exc.problem)
+        _log.warning(
+            "%s: event %s was rejected for good: %s", exc.mirror, event.event_id, exc.problem
+        )
         self._set_aside += 1
         self._book.skipped += 1
         note = self._book.aside(event.event_id, exc.problem, await self._store.now_us())
@@ -322,7 +324,7 @@ class _Sender:
         if self._is_away:
             # The other sessions need not wait for their retry times any longer.
             self._is_away, self._skip_delays = False, True
-            _log.warning("%s: it takes events again", self._mirror.name)
+            _log.warning("%s: it accepts events again", self._mirror.name)
         await self._book.note(None)
         if len(self._confirmed) >= _MAX_CONFIRMED:
             self._confirmed.clear()

@@ -96,9 +96,9 @@ class RunProgress:
         """Raise `SessionImportInvalid` if the progress does not fit a session with this many
         events."""
         if self.phase not in _PHASES:
-            raise SessionImportInvalid(f"{place}.p", "there is no such phase")
+            raise SessionImportInvalid(f"{place}.p", "this phase does not exist")
         if not (self.calls <= events and self.first <= events + 1):
-            raise SessionImportInvalid(place, "it speaks of events that there are not")
+            raise SessionImportInvalid(place, "it refers to events that do not exist")
 
 
 def run_number(row: SessionRow) -> int:
@@ -222,7 +222,7 @@ class Session:
             session_id = new_id("ses")
         elif not isinstance(session_id, str):
             raise UserError(
-                f"a session id is text, not {type(session_id).__name__}: "
+                f"a session id must be text, not {type(session_id).__name__}: "
                 f"write Session({str(session_id)!r:.80}, …), or None for a new id"
             )
         if isinstance(store, str | PathLike):

@@ -82,7 +82,7 @@ def collection_of(scope: SharedScope, owner: str) -> str:
 def check_name(name: Any) -> None:
     """Raise `UserError` for an invalid name of a variable."""
     if not isinstance(name, str):
-        raise UserError(f"a variable's name is text, not {type(name).__name__}")
+        raise UserError(f"a variable's name must be text, not {type(name).__name__}")
     scope, bare = split_name(name)
     if not bare and scope != "session":
         raise UserError(f"the variable {name!r} has no name after its prefix")
@@ -134,7 +134,7 @@ def own_variables(given: Any) -> dict[str, Any]:
     `update_shared_state` sets the variables of users and apps.
     """
     if not isinstance(given, Mapping):
-        raise UserError(f"variables are values by name, not {type(given).__name__}")
+        raise UserError(f"variables must be a mapping, not {type(given).__name__}")
     found: dict[str, Any] = {}
     for name, value in given.items():
         check_name(name)

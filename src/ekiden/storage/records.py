@@ -282,7 +282,7 @@ HEAD_START_S: Mapping[int, int] = MappingProxyType({1: -60, 2: 0, 3: 60, 4: 600}
 def check_priority(new: NewSession) -> int:
     """Return the priority of a new session. Raises `UserError` if it is not 1 to 4."""
     if isinstance(new.priority, str):
-        raise UserError(f"a stored priority is a number, 1 to 4, not {new.priority!r:.40}")
+        raise UserError(f"a stored priority must be a number from 1 to 4, not {new.priority!r:.40}")
     return priority_number(new.priority)
 
 

@@ -126,7 +126,7 @@ def parse_feed_cursor(cursor: str) -> int:
 def check_limit(limit: int, what: str = "events") -> None:
     """Raise `UserError` unless the limit is a whole number above 0."""
     if type(limit) is not int or limit < 1:
-        raise UserError(f"a page of {limit!r:.40} {what} is not possible: `limit` is 1 or more")
+        raise UserError(f"a page of {limit!r:.40} {what} is impossible: `limit` must be 1 or more")
 
 
 def check_session_id(session_id: str) -> None:

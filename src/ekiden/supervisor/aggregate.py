@@ -181,7 +181,7 @@ class ModelAggregator:
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])
         answer, refusal = answer_text(await ask(request))
         if not answer:
-            raise ModelBehaviorError(f"the model gave no answer: {refusal or 'it said nothing'}")
+            raise ModelBehaviorError(f"the model did not answer: {refusal or 'empty answer'}")
         return "\n\n".join([answer, *_missing(state, self.titles)])
 
 
@@ -226,7 +226,7 @@ def _missing(state: MultiAgentState, titles: Mapping[str, str]) -> list[str]:
 
 def _plan(state: MultiAgentState) -> TaskDecomposition:
     if state.decomposition is None:
-        raise UserError("there is no plan whose results could be combined")
+        raise UserError("there is no plan whose results can be combined")
     return state.decomposition
 
 

@@ -232,7 +232,7 @@ class ModelDecomposer:
         if isinstance(found, TaskDecomposition):
             return found
         raise ModelBehaviorError(
-            f"the model gave no usable plan, also when told what was wrong: {'; '.join(found)}"
+            f"the model returned no usable plan, even after corrections: {'; '.join(found)}"
         )
 
     def _read(
@@ -299,7 +299,7 @@ def _drafts(data: Any, max_tasks: int, faults: _Faults) -> list[dict[str, Any]]:
         faults.add("`tasks` must be a list of at least one task")
         return []
     if len(tasks) > max_tasks:
-        faults.add(f"there are {len(tasks)} tasks, at most {max_tasks} are taken")
+        faults.add(f"there are {len(tasks)} tasks; the maximum is {max_tasks}")
         return []
     return [_draft(task, f"tasks[{place}]", faults) for place, task in enumerate(tasks)]
 

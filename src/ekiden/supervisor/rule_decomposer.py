@@ -47,7 +47,7 @@ def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
     """The name of the member for tasks that fit no other member: `fallback`, or the last member if
     `fallback` is not set."""
     if not members:
-        raise UserError("there are no agents to give tasks to")
+        raise UserError("no agent can receive tasks")
     if fallback is None:
         return members[-1].name
     if fallback not in {member.name for member in members}:

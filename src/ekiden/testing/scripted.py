@@ -274,7 +274,7 @@ class ScriptedModel:
         message = f"after {text_of(last)[:120]!r}" if last else "with no message"
         tools = ", ".join(tool.name for tool in request.tools) or "none"
         script = (
-            "its function gave None"
+            "its function returned None"
             if self._script is not None
             else f"its script has {self._enqueued} steps and all were used"
         )
@@ -441,6 +441,6 @@ async def _play(step: Any, task: RemoteTask) -> AgentReply:
         case Hang():
             await asyncio.get_running_loop().create_future()
     raise UserError(
-        "a step of a ScriptedRunner is an AgentReply, a text, an exception, hang() or a function "
-        f"of the task; not {type(step).__name__}"
+        "a step of a ScriptedRunner must be an AgentReply, a text, an exception, hang() or a "
+        f"function of the task, not {type(step).__name__}"
     )

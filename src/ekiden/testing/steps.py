@@ -256,7 +256,7 @@ def to_step(value: StepLike) -> Step:
         case list() | tuple():
             return _joined(value)
     raise UserError(
-        f"a scripted step is a text, an exception, a list of items, or made by say(), call(), "
+        f"a scripted step must be a text, an exception, a list of items, or made by say(), call(), "
         f"transfer(), fail(), delay(), hang(), crash() or stream(); not {type(value).__name__}"
     )
 

@@ -99,7 +99,7 @@ def read_parameters(func: Callable[..., Any], local_names: Mapping[str, Any]) ->
     try:
         signature = inspect.signature(func)
     except ValueError as exc:
-        raise UserError(f"{_label(func)} does not tell its parameters: wrap it in a def") from exc
+        raise UserError(f"{_label(func)} has no readable signature: wrap it in a def") from exc
     hints = _type_hints(target, local_names)
     named = [
         param.replace(annotation=hints.get(param.name, Any))

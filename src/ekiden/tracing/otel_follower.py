@@ -338,7 +338,7 @@ class OtelFollower:
             if result.problem is None:
                 self._pause_s = 0.0
                 if self._place.problem is not None:
-                    _sending_log.warning("the collector takes traces again")
+                    _sending_log.warning("the collector accepts traces again")
                 return result
             if self._stopping.is_set():
                 return None

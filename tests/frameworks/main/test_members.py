@@ -169,7 +169,7 @@ async def test_messages_of_a_subgraph_are_recorded_once() -> None:
 
 
 def test_an_unsupported_object_is_refused_as_member() -> None:
-    with pytest.raises(UserError, match="is no Agent and no Workflow"):
+    with pytest.raises(UserError, match="is neither an Agent nor a Workflow"):
         foreign_agent(af.Message("user", ["hi"]), "m")
 
 

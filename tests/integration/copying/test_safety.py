@@ -217,7 +217,7 @@ async def test_of_two_copies_into_one_store_only_the_later_one_finishes(place: P
         with pytest.raises(StoreUnfinished):
             await in_one_transaction([second], MARK)
         await in_one_transaction([second], partial(PostgresTarget.mark, resume=True))
-        with pytest.raises(CopyDiffers, match="another copy took it over"):
+        with pytest.raises(CopyDiffers, match="another copy has taken over"):
             await first.write("search_spaces", [(1, "x")])
         with pytest.raises(CopyDiffers):
             await in_one_transaction([first], PostgresTarget.finish)

@@ -218,7 +218,7 @@ async def test_a_rejected_event_is_set_aside_and_blocks_no_session(
         report = await once(store, mirror)
     assert (report.waiting, report.set_aside) == (0, 2)
     assert server.said() == ["good", "re: good", "after", "re: after", "other", "re: other"]
-    assert "the event s1/5 is set aside" in caplog.text
+    assert "event s1/5 was rejected for good" in caplog.text
     found = await replica_status(store, mirror.name)
     assert [each.event_id for each in found.aside] == ["s1/5", "s1/7"]
     assert "400" in found.aside[0].problem
@@ -323,7 +323,7 @@ async def test_a_process_that_lost_its_lease_stops_feeding_the_replica(
         )
     assert report.busy
     assert shelf.got == {"s1": ["s1/1", "s1/3"]}
-    assert "another process feeds it now" in caplog.text
+    assert "another process sends events to it" in caplog.text
 
 
 async def test_deleted_sessions_are_not_sent(store: MemoryStore) -> None:

@@ -307,7 +307,7 @@ async def test_an_operation_without_a_name_is_an_error(operation: dict[str, Any]
 
     async with Nameless() as server:
         made = vertex(server)
-        with pytest.raises(ReplicaUnavailable, match="nothing tells"):
+        with pytest.raises(ReplicaUnavailable, match="has no name"):
             await made.send(session(), event(), again=False)
         await made.close()
 

@@ -165,7 +165,7 @@ async def test_ping_pong_without_user_speech_ends_at_the_depth_limit() -> None:
         await live.until_said("Now.")
         assert live.session.agent is right
     told = outputs(server)[2]
-    assert told.startswith("Error: the handoff to right was not made: the task was handed on 2")
+    assert told.startswith("Error: the handoff to right was not made: the task was handed off 2")
     assert len(live.of("handoff")) == 3
 
 
@@ -280,7 +280,7 @@ async def test_a_handoff_to_no_agent_or_the_same_agent_is_refused() -> None:
         await live.session.send_message("Hi")
         await live.until_said("Ok.")
     assert "had the task already" in outputs(server)[0]
-    assert "gave str, not an agent" in outputs(server)[1]
+    assert "returned str, not an agent" in outputs(server)[1]
 
 
 async def test_agents_with_chinese_names_can_be_handed_off_to() -> None:
@@ -345,7 +345,7 @@ async def test_a_handoff_callback_cannot_move_the_conversation_to_another_agent(
         await live.session.send_message("Hi")
         await live.until_said("Still here.")
         assert live.session.agent is triage
-    assert "update_agent() was called by code that is asked about a handoff" in outputs(server)[0]
+    assert "update_agent() was called while a handoff" in outputs(server)[0]
 
 
 async def test_each_agent_uses_its_own_provider_prompt(billing: RealtimeAgent[Any]) -> None:

@@ -20,7 +20,7 @@ from tests.unit.bus.places import Desk, echo
 BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"from_agent": ""}, "a name that is not empty"),
     ({"to_agent": "  "}, "a name that is not empty"),
-    ({"to_agent": 5}, "has a name"),
+    ({"to_agent": 5}, "must be text"),
     ({"to_agent": "x" * 201}, "at most 200 characters"),
     ({"to_agent": "a\nb"}, "leave out control"),
     ({"to_agent": "a\ud800"}, "lone surrogates"),
@@ -33,7 +33,7 @@ BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"correlation_id": "\ud800"}, "lone surrogates"),
     ({"task": ""}, "`task` of a message"),
     ({"subject": "x" * 501}, "at most 500 characters"),
-    ({"subject": None}, "a subject is a text"),
+    ({"subject": None}, "a subject must be a text"),
     ({"subject": "\udfff"}, "lone surrogates"),
     ({"priority": 0}, "is not a message priority"),
     ({"priority": 5}, "is not a message priority"),

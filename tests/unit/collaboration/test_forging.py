@@ -248,8 +248,8 @@ async def test_a_second_opening_of_an_existing_collaboration_is_refused(office: 
     ("body", "problem"),
     [
         ({"participants": ["bob", "ann"]}, "first participant"),
-        ({"participants": ["ann", "bob", "cy"]}, "one other participant"),
-        ({"participants": ["ann", "cy"]}, "one other participant"),
+        ({"participants": ["ann", "bob", "cy"]}, "exactly one other participant"),
+        ({"participants": ["ann", "cy"]}, "exactly one other participant"),
         ({"expires_us": 5}, "deadline"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_clone_shares_the_lists_that_are_not_replaced() -> None:
 
 @pytest.mark.parametrize("what", ["x", None, [Agent("a")]])
 def test_a_team_accepts_only_agents(what: Any) -> None:
-    with pytest.raises(UserError, match="a team is made of Agent objects, not of"):
+    with pytest.raises(UserError, match="a team needs Agent objects, not"):
         Team(what)
 
 

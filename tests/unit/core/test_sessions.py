@@ -25,7 +25,7 @@ def test_an_invalid_session_id_is_refused(session_id: str) -> None:
 
 @pytest.mark.parametrize("session_id", [5, 0, False, b"s", ("s",)])
 def test_a_session_id_that_is_not_text_is_refused(session_id: Any) -> None:
-    with pytest.raises(UserError, match="a session id is text, not"):
+    with pytest.raises(UserError, match="a session id must be text, not"):
         Session(session_id, store=MemoryStore())
 
 

@@ -62,7 +62,7 @@ def test_a_worker_without_any_agent_to_serve_is_refused() -> None:
         served_agents(team, agents=["pianter"])
     with pytest.raises(UserError, match="--label gpu"):
         served_agents(team, agents=["painter"])
-    with pytest.raises(UserError, match="runs no agent"):
+    with pytest.raises(UserError, match="list of agents is empty"):
         served_agents(team, agents=[])
     with pytest.raises(UserError, match="no agent of the team runs here"):
         served_agents(Team(team["painter"]))

@@ -316,7 +316,7 @@ async def test_patterns_take_linear_time() -> None:
         ({"const": float("inf")}, "/const", "inf is not JSON"),
         ({"const": {1, 2}}, "/const", "set is not JSON"),
         ({"enum": list(range(30_000))}, "", "more than 20,000 values"),
-        ({"description": "x" * 600_000}, "", "characters of JSON, at most 500,000"),
+        ({"description": "x" * 600_000}, "", "characters of JSON; the maximum is 500,000"),
     ],
 )
 def test_an_invalid_schema_is_refused_with_the_path(schema: Any, path: str, told: str) -> None:

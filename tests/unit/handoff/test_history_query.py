@@ -234,7 +234,7 @@ async def test_a_branch_lists_inherited_handoffs_only_when_it_is_queried_itself(
 
 @pytest.mark.parametrize("limit", [0, -1])
 async def test_a_page_limit_below_one_is_refused(store: Store, limit: int) -> None:
-    with pytest.raises(UserError, match="`limit` is 1 or more"):
+    with pytest.raises(UserError, match="`limit` must be 1 or more"):
         await find_handoffs(store, limit=limit)
 
 

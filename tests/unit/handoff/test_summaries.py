@@ -262,7 +262,7 @@ class Silent:
 @pytest.mark.parametrize(
     ("model", "problem"),
     [
-        (lambda text: "  \n", "the model said nothing"),
+        (lambda text: "  \n", "the model's answer is empty"),
         (lambda text: 5, "the model failed with ModelBehaviorError"),
         (lambda text: 1 / 0, "the model failed with ZeroDivisionError"),
         (Refusing(), "the model failed with ModelBehaviorError"),

@@ -329,7 +329,7 @@ def test_a_filtered_empty_answer_becomes_a_refusal() -> None:
 
 
 def test_an_answer_that_ended_with_an_error_is_refused() -> None:
-    with pytest.raises(ModelBehaviorError, match="test broke its answer off: failed"):
+    with pytest.raises(ModelBehaviorError, match="the answer of test was cut off: failed"):
         answer(finish_reason="error", provider_details={"finish_reason": "failed"})
 
 
@@ -345,7 +345,7 @@ def test_provider_internal_parts_become_no_items() -> None:
 
 def test_a_file_as_an_answer_is_refused() -> None:
     image = FilePart(BinaryContent(b"x", media_type="image/png"))
-    with pytest.raises(ModelBehaviorError, match="answered with a file"):
+    with pytest.raises(ModelBehaviorError, match="returned a file"):
         answer(image)
 
 

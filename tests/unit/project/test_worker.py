@@ -146,7 +146,7 @@ async def test_a_failed_look_for_tenants_is_repeated(
             group.create_task(workforce.run())
             await until(lambda: looks >= 4)
             workforce.stop()
-    assert caplog.text.count("tenants could not be looked for") == 2
+    assert caplog.text.count("tenants could not be listed") == 2
 
 
 async def test_many_files_are_polled_instead_of_listened_to(

@@ -66,7 +66,7 @@ async def test_only_five_of_many_agents_are_listed() -> None:
 
 async def test_without_any_agent_left_the_reply_says_so() -> None:
     given = await Router(TEAM).assign("x", cause="gave_up", excluded={"debugger", "writer"})
-    assert given.reply == "There is no agent who could take this request."
+    assert given.reply == "No agent can take this request."
 
 
 async def test_the_fallback_none_gives_no_reply() -> None:

@@ -147,8 +147,11 @@ async def test_the_nobody_tool_can_be_disabled() -> None:
         ([function_call("1", "transfer_to_billing", '{"reason": ')], "arguments that are not JSON"),
         ([function_call("1", "transfer_to_billing", "[" * 50_000)], "arguments that are not JSON"),
         ([function_call("1", "transfer_to_billing", "")], "arguments that are not JSON"),
-        ([function_call("1", "transfer_to_billing", '"reason"')], "are no JSON object"),
-        ([{"type": "function_call", "name": "transfer_to_billing", "call_id": "1"}], "no JSON obj"),
+        ([function_call("1", "transfer_to_billing", '"reason"')], "are not a JSON object"),
+        (
+            [{"type": "function_call", "name": "transfer_to_billing", "call_id": "1"}],
+            "not a JSON obj",
+        ),
         (call("transfer_to_billing"), "without the reason"),
         (call("transfer_to_billing", reason=" \n"), "without the reason"),
         (call("transfer_to_billing", reason=["x"]), "without the reason"),
@@ -268,7 +271,7 @@ async def test_excluded_agents_are_not_offered() -> None:
 async def test_without_candidates_no_model_is_called() -> None:
     with ScriptedModel() as model:
         result = await LlmStage([SYSTEM], model).decide("hi")
-    assert result.reason == "there is no agent to choose from"
+    assert result.reason == "there are no agents to choose from"
 
 
 async def test_only_the_likeliest_of_many_agents_are_offered_in_team_order() -> None:

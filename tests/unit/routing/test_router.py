@@ -223,11 +223,11 @@ async def test_excluded_agents_are_never_chosen() -> None:
         decision = await router.route("error TS1", exclude=["debugger"])
         assert decision.agent == "writer"
         nobody = await router.route("error", exclude=["debugger", "writer"])
-    assert nobody.reason == "there is no agent to choose from"
+    assert nobody.reason == "there are no agents to choose from"
 
 
 async def test_a_router_without_agents_chooses_none() -> None:
-    assert (await Router([]).route("x")).reason == "there is no agent to choose from"
+    assert (await Router([]).route("x")).reason == "there are no agents to choose from"
     assert (await Router([SYSTEM]).route("error")).agent is None
 
 
@@ -276,7 +276,7 @@ async def test_the_strategy_of_the_settings_is_used_unless_another_is_given() ->
 
 
 async def test_only_text_can_be_routed() -> None:
-    with pytest.raises(UserError, match="is text, not bytes"):
+    with pytest.raises(UserError, match="must be text, not bytes"):
         await Router(TEAM).route(b"x")
 
 

@@ -187,7 +187,7 @@ def test_only_the_beginning_of_a_huge_text_is_read_and_the_reason_says_so() -> N
     late = stage.decide("x " * MAX_CHARS + "err")
     assert late.agent is None
     assert late.reason == (
-        "no keyword or pattern matches; only the first 20,000 of 40,003 characters were looked at"
+        "no keyword or pattern matches; only the first 20,000 of 40,003 characters were checked"
     )
     early = stage.decide("err " + "x " * MAX_CHARS)
     assert early.agent == "a"

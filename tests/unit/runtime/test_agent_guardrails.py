@@ -401,7 +401,7 @@ async def test_results_name_guardrails_that_were_removed() -> None:
     result = await Runner.resume(again, session)
     [given], [said] = result.input_guardrail_results, result.output_guardrail_results
     assert [each.guardrail.get_name() for each in (given, said)] == ["gone", "no white"]
-    with pytest.raises(Exception, match="the guardrail does not exist any more"):
+    with pytest.raises(Exception, match="the guardrail no longer exists"):
         await given.guardrail.run(again, "hello", result.context_wrapper)
 
 

@@ -202,7 +202,7 @@ class LazyKind(AgentKind):
 
 async def test_a_turn_that_records_nothing_fails_the_run() -> None:
     register_agent_kind(LazyKind())
-    with pytest.raises(UserError, match="took its turn and recorded nothing"):
+    with pytest.raises(UserError, match="ended its turn without a result"):
         await Runner.run(Agent("lazy", kind="test-lazy"), "hi")
 
 

@@ -192,9 +192,9 @@ async def test_an_approval_after_the_timeout_is_rejected(ending: Any) -> None:
         (RuntimeError("the line is dead"), "RuntimeError: the line is dead"),
         (SystemExit(3), "asking failed"),
         (asyncio.CancelledError(), "asking failed"),
-        (True, "gave bool, not an Approval"),
-        (None, "gave NoneType, not an Approval"),
-        (Approval(title="Pay {cents}"), "gave an Approval without `by`"),
+        (True, "returned bool, not an Approval"),
+        (None, "returned NoneType, not an Approval"),
+        (Approval(title="Pay {cents}"), "returned an Approval without `by`"),
     ],
 )
 async def test_an_ambiguous_answer_counts_as_a_rejection(answer: Any, told: str) -> None:
@@ -706,7 +706,9 @@ def _fails(args: dict[str, Any]) -> bool:
     raise KeyError("amount")
 
 
-@pytest.mark.parametrize(("needs", "why"), [(_fails, "amount"), (lambda args: "no", "gave str")])
+@pytest.mark.parametrize(
+    ("needs", "why"), [(_fails, "amount"), (lambda args: "no", "returned str")]
+)
 async def test_a_failing_needs_approval_function_blocks_the_call_and_is_reported(
     needs: Any, why: str
 ) -> None:

@@ -85,7 +85,7 @@ async def test_a_worker_sees_variables_submitted_with_the_message(store: Any) ->
         ({"x" * 201: 1}, "at most 200 are stored"),
         ({"temp:x": 1, "run:x": 2}, "is given twice"),
         ({f"v{n}": n for n in range(MAX_VARIABLES + 1)}, "at most 1,000 fit"),
-        (["tier"], "variables are values by name"),
+        (["tier"], "variables must be a mapping"),
     ],
 )
 async def test_invalid_given_variables_are_refused_before_anything_is_stored(

@@ -222,7 +222,7 @@ async def test_a_repair_message_is_not_passed_to_the_target_as_a_user_message(
     await Runner.run(a, "hello")
     first = model.calls[2].input[0]
     assert text_of(first) == "hello"
-    assert "not let through" not in seen_by(model, 2)
+    assert "was rejected" not in seen_by(model, 2)
 
 
 async def test_rejected_drafts_are_visible_again_after_a_rollback() -> None:
@@ -351,7 +351,7 @@ async def test_a_message_that_reads_like_a_repair_message_is_kept() -> None:
         return "ok"
 
     session = Session("s", store=MemoryStore())
-    text = "Your last answer was not let through. Answer again, in full, without what is wrong:"
+    text = "Your last answer was rejected. Answer again, in full, without what is wrong:"
     for given in ("first", text):
         await Runner.run(Agent("a", run=code), given, session=session)
     assert heard == ["first", text]
@@ -422,7 +422,7 @@ async def test_an_output_that_cannot_be_copied_is_checked_uncopied() -> None:
 async def test_an_invalid_guardrail_result_blocks_the_answer(given: Found) -> None:
     rail = OutputGuardrail(lambda ctx, agent, output: given, "odd")
     agent = Agent("a", model=ScriptedModel(["hi"]), output_guardrails=[rail])
-    with pytest.raises(GuardrailFailed, match="'odd' gave"):
+    with pytest.raises(GuardrailFailed, match="'odd' returned"):
         await Runner.run(agent, "hello")
 
 

@@ -29,8 +29,8 @@ def task(state: Any = None, *, source: str = "a", **fields: Any) -> HandoffReque
         ({"metadata": {"correlation_id": object()}}, "`correlation_id`"),
         ({"payload": float("nan")}, "`payload`"),
         ({"task_id": "a/b"}, "task id"),
-        ({"task_id": 7}, "`task_id` is text"),
-        ({"source": None}, "`source` is an agent's name"),
+        ({"task_id": 7}, "`task_id` must be text"),
+        ({"source": None}, "`source` must be an agent"),
     ],
 )
 async def test_a_task_with_invalid_fields_stores_no_session(fields: Any, told: str) -> None:
@@ -68,7 +68,7 @@ async def test_a_source_that_does_not_hold_the_task_cannot_hand_it_off() -> None
     result = await office.controller.initiate(task({"x": 1}))
     assert ended(result) == ("failed", "PERMISSION_DENIED")
     assert result.error is not None
-    assert "not with 'a' but with 'c'" in result.error.message
+    assert "the active agent is 'c', not 'a'" in result.error.message
     assert (await office.store.get("t")).variables == {}
     unknown = await office.controller.initiate(task(source="nobody"))
     assert (unknown.source, *ended(unknown)) == ("nobody", "failed", "AGENT_NOT_FOUND")
@@ -93,20 +93,20 @@ async def test_the_handoff_timeout_comes_from_the_edge_or_the_caller(
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"to": None}, "`to` is an agent's name or the agent, not None"),
-        ({"reason": None}, "`reason` is text, not None"),
-        ({"summary": b"x"}, "`summary` is text, not bytes"),
-        ({"context": object()}, "`context` is passed on as JSON"),
-        ({"payload": float("inf")}, "`payload` is passed on as JSON"),
-        ({"policy": "nope"}, "`policy` is one of immediate, graceful, conditional"),
-        ({"capabilities": "sql"}, "`capabilities` are names"),
-        ({"capabilities": (1,)}, "`capabilities` are names"),
+        ({"to": None}, "`to` must be an agent or its name, not None"),
+        ({"reason": None}, "`reason` must be text, not None"),
+        ({"summary": b"x"}, "`summary` must be text, not bytes"),
+        ({"context": object()}, "`context` must be JSON"),
+        ({"payload": float("inf")}, "`payload` must be JSON"),
+        ({"policy": "nope"}, "`policy` must be one of immediate, graceful, conditional"),
+        ({"capabilities": "sql"}, "`capabilities` must be names"),
+        ({"capabilities": (1,)}, "`capabilities` must be names"),
         ({"timeout_s": 0}, "above 0"),
         ({"timeout_s": "5"}, "above 0"),
         ({"timeout_s": float("nan")}, "above 0"),
         ({"timeout_s": 10**400}, "above 0"),
         ({"timeout_s": True}, "above 0"),
-        ({"by": "ada"}, "`by` says who asks"),
+        ({"by": "ada"}, "`by` must be an Actor"),
     ],
 )
 async def test_invalid_handoff_options_are_refused_before_anything_happens(

@@ -385,7 +385,7 @@ async def test_a_task_held_by_another_agent_is_not_handed_off() -> None:
     result = await HandoffController(team, store).initiate(request)
     assert result.error is not None
     assert (result.status, result.error.code) == ("failed", "PERMISSION_DENIED")
-    assert "not with 'c' but with 'a'" in result.error.message
+    assert "the active agent is 'a', not 'c'" in result.error.message
 
 
 async def test_the_caller_may_require_capabilities() -> None:
@@ -401,7 +401,7 @@ async def test_the_caller_may_require_capabilities() -> None:
 
 async def test_an_empty_capability_is_refused() -> None:
     team, _ = team_of()
-    with pytest.raises(UserError, match="are names"):
+    with pytest.raises(UserError, match="must be names"):
         await HandoffController(team, MemoryStore()).start("s", to="b", capabilities=("sql", " "))
 
 

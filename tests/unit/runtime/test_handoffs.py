@@ -264,7 +264,7 @@ async def test_a_handoff_that_returns_no_agent_is_a_user_error() -> None:
         agent_name="b",
     )
     a = Agent("a", model=ScriptedModel([transfer("transfer_to_b")]), handoffs=[edge])
-    with pytest.raises(UserError, match="gave str, not an agent"):
+    with pytest.raises(UserError, match="returned str, not an agent"):
         await Runner.run(a, "hi")
 
 

@@ -140,7 +140,7 @@ async def test_the_callers_handoff_chain_counts_towards_depth_and_cycles(
 @pytest.mark.parametrize(
     ("field", "told"),
     [
-        ({"priority": 1.5}, "`priority` is a whole number"),
+        ({"priority": 1.5}, "`priority` must be a whole number"),
         ({"metadata": {"x": object()}}, "`metadata`"),
         ({"metadata": {"handoff_chain": "a"}}, "has the names of agents"),
     ],

@@ -267,7 +267,7 @@ async def test_instructions_may_be_a_function_sync_or_async() -> None:
 async def test_instructions_that_give_no_text_are_a_user_error() -> None:
     wrong: Any = lambda ctx, agent: 7  # noqa: E731
     agent = Agent("desk", instructions=wrong, model=ScriptedModel())
-    with pytest.raises(UserError, match="gave int, not text"):
+    with pytest.raises(UserError, match="returned int, not text"):
         await Runner.run(agent, "hi")
 
 

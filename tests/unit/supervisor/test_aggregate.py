@@ -89,7 +89,10 @@ async def test_a_result_cannot_inject_an_instruction() -> None:
 
 
 async def test_an_empty_answer_of_the_model_is_an_error() -> None:
-    with ScriptedModel([""]) as model, pytest.raises(ModelBehaviorError, match="said nothing"):
+    with (
+        ScriptedModel([""]) as model,
+        pytest.raises(ModelBehaviorError, match="empty answer"),
+    ):
         await ModelAggregator().aggregate(state(SUNNY, RATE, LATE), ask=asking(model))
 
 

@@ -110,7 +110,7 @@ async def test_a_task_for_an_unknown_agent_goes_to_the_fallback_with_a_note() ->
         (json.dumps({**GOOD, "reasoning": 1}), "`reasoning` must be a text"),
         (json.dumps({**GOOD, "mood": "good"}), "the plan has a key 'mood'"),
         (with_task(priority=1), r"tasks\[1\] has a key 'priority'"),
-        (json.dumps({"tasks": GOOD["tasks"] * 3}), "6 tasks, at most 5"),
+        (json.dumps({"tasks": GOOD["tasks"] * 3}), "6 tasks; the maximum is 5"),
         (with_task(id="t1"), "same id"),
         (with_task(id=2), r"tasks\[1\].id"),
         (with_task(id="a b"), r"tasks\[1\].id"),

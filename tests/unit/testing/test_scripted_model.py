@@ -133,7 +133,7 @@ class TestSteps:
 
     @pytest.mark.parametrize("nonsense", [7, None, object()])
     def test_an_invalid_step_is_refused(self, nonsense: Any) -> None:
-        with pytest.raises(UserError, match="a scripted step is a text, an exception"):
+        with pytest.raises(UserError, match="a scripted step must be a text, an exception"):
             ScriptedModel().enqueue(nonsense)
 
     def test_a_step_with_an_invalid_item_is_refused(self) -> None:
@@ -406,7 +406,7 @@ class TestFunctionScripts:
 
     async def test_a_function_that_returns_none_is_an_error(self) -> None:
         model = ScriptedModel(respond=lambda asked: None)
-        with pytest.raises(UnexpectedModelCall, match="its function gave None"):
+        with pytest.raises(UnexpectedModelCall, match="its function returned None"):
             await answer(model)
 
     def test_a_function_script_accepts_no_steps(self) -> None:

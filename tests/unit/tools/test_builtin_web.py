@@ -211,7 +211,7 @@ class TestWaiting:
         over.set()
 
     async def test_a_slow_server_times_out(self, site: Site, silent: threading.Event) -> None:
-        with pytest.raises(ToolError, match="gave no complete answer within 0.3 s"):
+        with pytest.raises(ToolError, match="did not finish its answer within 0.3 s"):
             await site.get(timeout=0.3)
         assert await asyncio.to_thread(silent.wait, 60), "the connection stayed open"
 

@@ -214,5 +214,5 @@ def test_an_object_that_is_no_function_is_refused(thing: Any) -> None:
 
 
 def test_a_builtin_without_a_signature_is_refused() -> None:
-    with pytest.raises(UserError, match="does not tell its parameters: wrap it in a def"):
+    with pytest.raises(UserError, match="has no readable signature: wrap it in a def"):
         function_tool(max)

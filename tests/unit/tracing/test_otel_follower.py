@@ -146,7 +146,7 @@ async def test_a_collector_gets_all_spans_after_an_outage(
         await collector.wait_for_spans(9)
     assert {span.span_id for span in collector.spans} == await ids_of(store, "s1")
     told = [record.message for record in caplog.records if record.name == "ekiden.otel"]
-    assert told == ["the collector answered 500; traces wait", "the collector takes traces again"]
+    assert told == ["the collector answered 500; traces wait", "the collector accepts traces again"]
 
 
 async def test_spans_refused_during_an_outage_are_sent_by_the_next_follower(

@@ -119,7 +119,7 @@ class LocalMessages(LocalPart, api.MessagesApi):
         wait_s: float = 30.0,
     ) -> api.MessageDetails:
         if self._context.team is None:
-            raise UserError("there is no team here that could get the message: name one")
+            raise UserError("there is no team here that can get the message: name one")
         message = AgentMessage(
             type=type,
             from_agent=outsider(self._context.caller),

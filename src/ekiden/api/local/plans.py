@@ -311,7 +311,7 @@ async def plan_request(
         ask=None if chosen is None else _model_call(chosen),
     )
     if not isinstance(plan, TaskDecomposition):
-        raise UserError(f"the decomposer gave {type(plan).__name__}, not a TaskDecomposition")
+        raise UserError(f"the decomposer returned {type(plan).__name__}, not a TaskDecomposition")
     method: api.PlanMethod = "own" if settings.decomposer is not None else "rules"
     return api.PlanPreview(
         reasoning=plan.reasoning,

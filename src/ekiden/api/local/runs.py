@@ -30,7 +30,7 @@ class LocalRuns(LocalPart, api.RunsApi):
     @property
     def _runs(self) -> RunStarter:
         if self._context.runs is None:
-            raise UserError("there is no team here that could work on it: name one")
+            raise UserError("there is no team here that can run it: name one")
         return self._context.runs
 
     async def run(

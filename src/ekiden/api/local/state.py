@@ -149,7 +149,5 @@ def _versions(found: Mapping[str, SharedVariable], names: Sequence[str]) -> dict
 def _checked_version(version: int, expected: int | Sequence[int]) -> int:
     """`version` unchanged; `PreconditionFailed` if the caller has read other versions."""
     if version not in ([expected] if isinstance(expected, int) else expected):
-        raise PreconditionFailed(
-            "it has changed since you read it: read it again, and decide again"
-        )
+        raise PreconditionFailed("it has changed since you read it: read it again, then retry")
     return version

@@ -266,7 +266,7 @@ class LineReader:
             self._is_at_end = not chunk
         line, newline, self._kept = self._kept.partition(b"\n")
         if too_long or len(line) > _LONGEST:
-            raise BadInput(f"a message has at most {_LONGEST:,} bytes; this one is ignored")
+            raise BadInput(f"this message has more than {_LONGEST:,} bytes and is ignored")
         return line if line or newline else None
 
     def _text(self, line: bytes) -> str:
@@ -386,5 +386,5 @@ def _from_json(text: str) -> str:
     if isinstance(value, dict):
         value = value.get("text")
     if not isinstance(value, str):
-        raise BadInput('this JSON is no message: give a text, or an object {"text": …}')
+        raise BadInput('this JSON is not a message: give a text, or an object {"text": …}')
     return value

@@ -253,7 +253,7 @@ async def agents_match(
             "name the required capabilities, as in `ekiden agents match refunds,invoices`"
         )
     if not 0 <= min_score <= 1:
-        raise UsageError(f"--min-score is a number from 0 to 1, not {min_score:g}")
+        raise UsageError(f"--min-score must be a number from 0 to 1, not {min_score:g}")
     async with place.open(as_json=as_json) as ekiden:
         everyone = ekiden.agents.match(required, exclude=parse_names(exclude), min_score=0)
         found = [each async for each in everyone]

@@ -169,7 +169,7 @@ def simulate(
     """
     first, dash, last = seeds.partition("-")
     if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):
-        raise UsageError(f"--seeds is a number such as 100 or a range such as 1-1000, not {seeds}")
+        raise UsageError(f"--seeds must be a number or a range such as 1-1000, not {seeds}")
     if last and int(first) > int(last):
         raise UsageError(f"--seeds {seeds} has no seeds: the first is above the last")
     which = ["--seed", str(seed)]

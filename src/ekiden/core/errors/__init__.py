@@ -331,7 +331,7 @@ class ModelError(EkidenError):
 
 
 class ModelTimeout(ModelError):
-    """The model gave no complete answer within its timeout. Resume the run, or raise the setting
+    """The model did not finish its answer within its timeout. Resume the run, or raise the setting
     `limits.model_seconds` (`RunConfig.model_timeout_s` in Python)."""
 
     code = "model.timeout"
@@ -620,4 +620,4 @@ class QueueFull(StoreError):
     code = "queue.full"
 
     def __init__(self, queue: str, bound: int) -> None:
-        super().__init__(f"queue {queue!r} holds its bound of {bound} messages; try again later")
+        super().__init__(f"queue {queue!r} is full ({bound} messages); try again later")

@@ -95,7 +95,7 @@ class MailboxFull(BusError):
 
     def __init__(self, agent: str, bound: int) -> None:
         super().__init__(
-            f"the mailbox of {agent!r} holds its bound of {bound} messages: they arrive faster "
+            f"the mailbox of {agent!r} is full ({bound} messages): messages arrive faster "
             "than they are handled; try again later, or serve the agent with more workers"
         )
         self.agent, self.bound = agent, bound

@@ -44,7 +44,7 @@ class Unauthenticated(ServerError):
 
     def __init__(self, problem: str = "no API key was given") -> None:
         super().__init__(
-            f"{problem}; send `Authorization: Bearer KEY`, which `ekiden keys create` makes"
+            f"{problem}; send `Authorization: Bearer KEY`, with a key from `ekiden keys create`"
         )
 
 
@@ -82,8 +82,8 @@ class CsrfFailed(ServerError):
 
     def __init__(self, header: str) -> None:
         super().__init__(
-            f"a request with the console's cookie needs {header}, as `csrf_token` of "
-            "/api/v1/me says it; or send the key in a header"
+            f"a request with the console's cookie needs the header {header} with "
+            "the `csrf_token` from /api/v1/me; or send the API key in a header"
         )
         self.header = header
 
@@ -132,7 +132,7 @@ class UnknownParameter(RequestInvalid):
         hint = f" Did you mean {meant!r}?" if meant else ""
         there_are = ", ".join(sorted(known)) or "none"
         super().__init__(
-            f"the query has {name[:80]!r}, which is not known here.{hint} Known parameters: "
+            f"the query has {name[:80]!r}, which is unknown here.{hint} Known parameters: "
             f"{there_are}"
         )
         self.name = name
@@ -173,7 +173,7 @@ class IdempotencyConflict(ServerError):
 
 
 class PreconditionFailed(ServerError):
-    """The object has changed since the caller read it. Read the object again, and decide again."""
+    """The object has changed since the caller read it. Read the object again, then retry."""
 
     code = "request.stale"
 

@@ -152,8 +152,8 @@ class StaleState(EkidenError):
 
     def __init__(self, what: str, *, expected: int, found: int) -> None:
         super().__init__(
-            f"{what} has version {found}, expected {expected}: it has changed; read it again, "
-            "and decide again"
+            f"{what} has version {found}, expected {expected}: it has changed; read it again, then "
+            "retry"
         )
         self.expected, self.found = expected, found
 

@@ -115,11 +115,11 @@ def request_text(message: Message) -> str:
                 texts.append(dumps(data_of(part)))
             case _:
                 raise ContentTypeNotSupportedError(
-                    "only parts with text or data are taken, no files; send their text"
+                    "only parts with text or data are allowed, not files; send their text"
                 )
     text = "\n".join(texts)
     if not text.strip():
-        raise InvalidParamsError("the message says nothing: give it a part with text")
+        raise InvalidParamsError("the message is empty: give it a part with text")
     if len(text) > _MAX_TEXT:
         raise InvalidParamsError(f"a message has at most {_MAX_TEXT:,} characters")
     return text
@@ -206,7 +206,7 @@ def _translated() -> Iterator[None]:
         raise
     except Exception as exc:
         _log.exception("an A2A request failed")
-        raise InternalError("a mistake in Ekiden; the server's log says more") from exc
+        raise InternalError("an internal error of Ekiden; see the server's log") from exc
 
 
 def _a2a_error(error: EkidenError) -> A2AError:
@@ -277,7 +277,7 @@ class TeamHandler(RequestHandler):
             task = await read_task(tenant, params.id, with_history=False)
             if task.status.state in TERMINAL:
                 raise UnsupportedOperationError(
-                    f"task {task.id} is over; GetTask gives what became of it"
+                    f"task {task.id} is over; GetTask returns its result"
                 )
             after = await last_event(tenant, task.context_id)
             stream = tenant.runs.watch(task.id, after=after, through_waits=True)

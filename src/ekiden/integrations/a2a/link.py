@@ -115,7 +115,7 @@ def _content(parts: Iterable[Part]) -> tuple[str, Any]:
 def _check_id(given: str) -> str:
     # Ids are stored in the session and sent with every request.
     if len(given) > _MAX_ID:
-        raise ValueError(f"it tells an id of more than {_MAX_ID} characters")
+        raise ValueError(f"its id has more than {_MAX_ID} characters")
     return given
 
 
@@ -346,7 +346,7 @@ async def _send(client: Client, message: Message) -> View:
         if answer.HasField("message"):
             return view_of_message(answer.message)
         return view_of_task(answer.task)
-    raise Unusable("it answered with nothing")
+    raise Unusable("its answer is empty")
 
 
 async def _find_sent(client: Client, message: Message) -> View | None:

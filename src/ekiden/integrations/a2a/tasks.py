@@ -226,7 +226,7 @@ async def list_tasks(tenant: TenantService, params: ListTasksRequest) -> ListTas
     validate_history_length(params if params.HasField("history_length") else None)
     size = params.page_size if params.HasField("page_size") else _PAGE
     if not 1 <= size <= _MOST:
-        raise InvalidParamsError(f"a page has 1 to {_MOST} tasks, not {size}")
+        raise InvalidParamsError(f"a page must have 1 to {_MOST} tasks, not {size}")
     if params.context_id:
         return await _list_of_session(tenant, params, size)
     found: list[Task] = []
@@ -249,7 +249,7 @@ async def _list_of_session(
     newest = run_number(row)
     if params.page_token:
         if not (params.page_token.isascii() and params.page_token.isdigit()):
-            raise InvalidParamsError("the pageToken is not one of ours")
+            raise InvalidParamsError("the pageToken is invalid")
         newest = min(newest, int(params.page_token[:9]))
     found: list[Task] = []
     number = newest

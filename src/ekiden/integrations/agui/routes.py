@@ -82,7 +82,7 @@ def _part(part: Any, where: str) -> dict[str, Any]:
             return {"type": "input_image", "image_url": url, "detail": "auto"}
         case {"type": "image", "source": {"type": "data", "value": str(data), "mimeType": str(m)}}:
             return {"type": "input_image", "image_url": f"data:{m};base64,{data}", "detail": "auto"}
-    raise RequestInvalid(f"{where}: agents are sent texts and images only")
+    raise RequestInvalid(f"{where}: only texts and images are allowed")
 
 
 class AguiContext(BaseModel):
@@ -177,7 +177,7 @@ async def _start_or_join(
         if number and not is_over(await tenant.runs.read(last_id)):
             first, _ = await run_range(tenant.store, last_id)
             return await join_run(tenant, last_id, after=first - 1)
-        raise RequestInvalid("messages: the last one must be the user's, and say something")
+        raise RequestInvalid("messages: the last one must be from the user, and must not be empty")
     agent = body.forwardedProps.get("agent") if isinstance(body.forwardedProps, dict) else None
     order = RunOrder(
         input=items[-1:] if number else [*_context(body), *items],

@@ -274,7 +274,9 @@ class EncoderWeights:
         for name, _ in _tensors(shape):
             found[name] = file.read(prefix + name)
             if not np.isfinite(found[name]).all():
-                raise UserError(f"{file.path} cannot be used: {name} has values that are no number")
+                raise UserError(
+                    f"{file.path} cannot be used: {name} has values that are not finite"
+                )
         return cls(
             words=found[_WORDS],
             positions=found[_POSITIONS][: shape.limit] + found[_SEGMENTS][0],

@@ -125,7 +125,7 @@ async def _call(
         return _failed(exc.code, words_for(exc))
     except Exception:
         _log.exception("the tool %s failed", offer.name)
-        return _failed("server.internal", "a mistake in Ekiden; the server's log says more")
+        return _failed("server.internal", "an internal error of Ekiden; see the server's log")
     # A session has the id of its run, too; only a run has questions.
     run = result if "questions" in result else result.get("run")
     text = text_of_run(run) if isinstance(run, dict) else None

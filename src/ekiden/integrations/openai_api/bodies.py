@@ -127,7 +127,7 @@ class OpenAIRoute(APIRoute):
                 return error_response(str(exc.detail), status=exc.status_code)
             except Exception:
                 _log.exception("a request failed: %s %s", request.method, request.url.path)
-                message = "a mistake in Ekiden; the server's log says more"
+                message = "an internal error of Ekiden; see the server's log"
                 return error_response(message, status=500, code="server.internal", headers=final())
 
         return handle

@@ -73,7 +73,7 @@ def read_response_input(
         return ResponseInput(answers=tuple(answers))
     if not items or items[-1].get("role") != "user" or not _has_content(items[-1]):
         raise BadRequest(
-            "the last item must be a message of the user's that says something, or an "
+            "the last item must be a message from the user with content, or an "
             "mcp_approval_response",
             param="input",
         )
@@ -122,7 +122,7 @@ def _item(item: Mapping[str, Any], index: int) -> Item | None:
         return assistant_message(text) if text else None
     if role not in _ROLES:
         raise BadRequest(
-            f"a message is of the system, developer, user or assistant, not of {role!r:.60}",
+            f"`role` must be system, developer, user or assistant, not {role!r:.60}",
             param=f"{param}.role",
         )
     return {"role": role, "content": content}

@@ -265,7 +265,7 @@ async def _answer(
     session_id = session_id or items[0].session_id
     last = None if session_id is None else await last_run(tenant, session_id)
     if session_id is None or last is None:
-        raise BadRequest("this answer is not awaited", param="input")
+        raise BadRequest("nothing waits for this answer", param="input")
     await check_asked(tenant, session_id, [each.item_id for each in answers])
     followed = await await_more(tenant, last.run_id)
     try:

@@ -85,7 +85,7 @@ def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
     items = [item for index, each in enumerate(messages) if (item := _item(each, index))]
     if not items or items[-1].get("role") != "user":
         raise BadRequest(
-            "the last message must be from the user: it is the one to be answered", param="messages"
+            "the last message must be from the user, because the model answers it", param="messages"
         )
     return ClientChat(history=tuple(items[:-1]), message=items[-1])
 
@@ -102,7 +102,7 @@ def _item(message: Mapping[str, Any], index: int) -> Item | None:
     if role in ("tool", "function"):
         raise _no_tools(param)
     raise BadRequest(
-        f"a message is of the system, developer, user or assistant, not of {role!r:.60}",
+        f"`role` must be system, developer, user or assistant, not {role!r:.60}",
         param=f"{param}.role",
     )
 
@@ -146,9 +146,7 @@ def _part(part: dict[str, Any], param: str) -> dict[str, Any]:
             return {"type": "input_file", **file}
         case {"type": "input_audio", "input_audio": dict(audio)}:
             return {"type": "input_audio", "input_audio": audio}
-    raise BadRequest(
-        "a part is a text, an image_url, a file or input_audio, and whole", param=param
-    )
+    raise BadRequest("a part must be a complete text, image_url, file or input_audio", param=param)
 
 
 _MARK = re.compile(r"\[ekiden run ([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})\]\s*\Z")

@@ -183,7 +183,7 @@ class ProcessAgent:
         """`env` is added to the environment of the process. With `stays`, a process takes one turn
         after another until its input is closed. Otherwise the process ends after each turn."""
         if isinstance(command, str) or not command:
-            raise UserError("`command` is a list: the program and its arguments")
+            raise UserError("`command` must be a list: the program and its arguments")
         self.durability: Durability = durability
         self._command, self._cwd, self._env = [*map(str, command)], cwd, env
         self._stays = stays
@@ -315,7 +315,7 @@ class HttpAgent:
         self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 600.0
     ) -> None:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise UserError(f"`url` begins with http:// or https://, not {url!r:.80}")
+            raise UserError(f"`url` must begin with http:// or https://, not {url!r:.80}")
         self._url, self._headers, self._timeout_s = url, dict(headers or {}), timeout_s
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:

@@ -103,7 +103,7 @@ class RealtimeAgent(Agent[TContext]):
                 given = await given
         if given is not None and not isinstance(given, str):
             raise UserError(
-                f"the instructions of agent {self.name!r} gave {type(given).__name__}, not text"
+                f"the instructions of agent {self.name!r} returned {type(given).__name__}, not text"
             )
         return given
 
@@ -134,7 +134,7 @@ def _check_terms(agent: RealtimeAgent[Any], edge: Handoff[Any, Any]) -> None:
     if names:
         raise UserError(
             f"the handoff of agent {agent.name!r} to {edge.agent_name!r} has `{names[0]}`, which "
-            "only runs of text can keep: leave it out in a live session"
+            "live sessions do not support: leave it out"
         )
 
 
@@ -143,8 +143,8 @@ def check_tool(agent: RealtimeAgent[Any], tool: Tool) -> None:
     if tool.confirmation is not None:
         raise UserError(
             f"tool {tool.name!r} of agent {agent.name!r} needs human approval, which a live "
-            "session does not ask for: leave the tool to a text agent, or take its "
-            "`confirmation` away"
+            "session does not ask for: leave the tool to a text agent, or remove its "
+            "`confirmation`"
         )
 
 

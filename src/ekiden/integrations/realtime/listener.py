@@ -154,7 +154,7 @@ async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
     # Code that the checks of a handoff call would wait for this handoff for ever.
     if live.checking is not None and live.checking is _checked.get():
         raise UserError(
-            "update_agent() was called by code that is asked about a handoff of the same session: "
+            "update_agent() was called while a handoff of the same session is checked: "
             "raise an error there to refuse the handoff, and call it afterwards"
         )
     async with live.handing_over:

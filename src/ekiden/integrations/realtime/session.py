@@ -351,7 +351,7 @@ class RealtimeRunner:
         for an invalid agent, model or config."""
         if not isinstance(starting_agent, RealtimeAgent):
             raise UserError(
-                f"a realtime session begins with a RealtimeAgent, not {starting_agent!r:.80} "
+                f"a realtime session must start with a RealtimeAgent, not {starting_agent!r:.80} "
                 f"({type(starting_agent).__name__})"
             )
         if model is not None and not isinstance(model, RealtimeModel):

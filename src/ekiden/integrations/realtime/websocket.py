@@ -201,7 +201,7 @@ class WebSocketConnection:
         elif received is not None:
             reason = f"it closed with {received.code} {received.reason[:_SHOWN]}".rstrip()
         elif sent is not None:
-            reason = f"it was given up with {sent.code} {sent.reason[:_SHOWN]}".rstrip()
+            reason = f"it was closed with {sent.code} {sent.reason[:_SHOWN]}".rstrip()
         else:
             reason = "it vanished"
         frame = received or sent

@@ -207,10 +207,10 @@ class Activities:
                 await run_timers(store)
                 return await until_due(store)
         except StoreError as exc:
-            _log.warning("timers could not be looked at, trying again: %s", exc)
+            _log.warning("timers could not be checked, trying again: %s", exc)
             raise _without_store(exc) from None
         except Exception as exc:
-            _log.exception("timers could not be looked at, trying again")
+            _log.exception("timers could not be checked, trying again")
             raise _unexpected(exc) from None
 
 

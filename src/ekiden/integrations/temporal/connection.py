@@ -74,7 +74,7 @@ async def connect(address: TemporalAddress) -> Client:
     `UserError` for an invalid address, file or namespace."""
     if ":" not in address.address or "://" in address.address:
         raise UserError(
-            f"{address.address!r} is no address of a Temporal server: write host:port, as in "
+            f"{address.address!r} is not an address of a Temporal server: write host:port, as in "
             "localhost:7233"
         )
     api_key = _api_key(address.api_key_env)
@@ -153,7 +153,7 @@ class WorkerVersion:
         for name, text in (("build id", self.build_id), ("deployment", self.deployment)):
             if text is not None and (not 0 < len(text) <= _MAX_NAME or text.startswith("__")):
                 raise UserError(
-                    f"{text[:40]!r} can be no {name} of Temporal: it has 1 to {_MAX_NAME} "
+                    f"{text[:40]!r} cannot be a {name} of Temporal: it has 1 to {_MAX_NAME} "
                     "characters and does not begin with __"
                 )
         if self.deployment is not None and re.search(_NOT_ALLOWED, self.deployment):
@@ -212,9 +212,9 @@ async def _has_current(client: Client, name: str, build_id: str) -> bool:
             return True
     except RPCError as exc:
         if exc.status == RPCStatusCode.INVALID_ARGUMENT:
-            raise UserError(f"Temporal does not take this version: {exc.message}") from exc
+            raise UserError(f"Temporal rejects this version: {exc.message}") from exc
         if exc.status not in _NOT_YET:
-            _log.warning("the version could not be looked at, trying again: %s", exc.message)
+            _log.warning("the version could not be checked, trying again: %s", exc.message)
         return False
     if current != build_id:
         _log.warning(

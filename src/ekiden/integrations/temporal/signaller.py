@@ -115,7 +115,7 @@ class _TimekeeperSignals:
         try:
             await self._signal(max((due_us - now_us) / 1e6 + _AFTER_DUE_S, 0.0))
         except RPCError as exc:
-            _log.warning("the timekeeper could not be told, trying again: %s", exc.message)
+            _log.warning("the timekeeper could not be notified, trying again: %s", exc.message)
             self._pause(now)
             return
         self._signalled_us = due_us

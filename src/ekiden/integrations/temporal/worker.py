@@ -183,9 +183,9 @@ class TemporalFleet:
                     self.stop()
                     return
             except StoreError as exc:
-                _log.warning("ready sessions could not be looked for, trying again: %s", exc)
+                _log.warning("ready sessions could not be listed, trying again: %s", exc)
             except Exception:
-                _log.exception("ready sessions could not be looked for, trying again")
+                _log.exception("ready sessions could not be listed, trying again")
             await asyncio.sleep(_IDLE_S)
 
 

@@ -196,7 +196,7 @@ class _Reader:
             numbers *= length
         in_block, block_bytes = _BLOCKS[kind]
         if shape[0] % in_block:
-            raise _Damaged(f"the rows of its tensor {name} are no whole blocks")
+            raise _Damaged(f"the rows of its tensor {name} are not whole blocks")
         return numbers // in_block * block_bytes
 
     def _take(self, length: int) -> bytes:

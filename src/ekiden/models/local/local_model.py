@@ -419,7 +419,7 @@ def _checked_json(text: str, label: str, tool: ToolSpec | None = None) -> dict[s
         found = json.loads(text)
     except ValueError as exc:
         what = f"arguments of {tool.name}" if tool else "an answer"
-        raise ModelBehaviorError(f"{label} wrote {what} that are no JSON: {text[:200]!r}") from exc
+        raise ModelBehaviorError(f"{label} wrote {what} that are not JSON: {text[:200]!r}") from exc
     return found if isinstance(found, dict) else {}
 
 

@@ -140,14 +140,14 @@ class _Scanner:
     def fail(self, wanted: str) -> NoReturn:
         """Raise `JsoncError` for the text at this position, where `wanted` is expected."""
         if self.at_end:
-            raise JsoncError(f"the text ends where {wanted} is expected", self.at)
+            raise JsoncError(f"the text ends, expected {wanted}", self.at)
         found = self.text[self.at]
         hint = {
             "'": "; text is written in double quotes",
             "#": "; a comment begins with //",
             "=": "; a key and its value are separated by a colon",
         }.get(found, "")
-        raise JsoncError(f"{found!r} is where {wanted} is expected{hint}", self.at)
+        raise JsoncError(f"found {found!r}, expected {wanted}{hint}", self.at)
 
     def skip(self) -> None:
         """Skip spaces and comments."""
@@ -178,7 +178,7 @@ class _Scanner:
             raise JsoncError(f"there are more than {MAX_VALUES:,} values up to here", start)
         if self.text.startswith(("{", "["), start):
             if depth >= MAX_DEPTH:
-                raise JsoncError(f"more than {MAX_DEPTH} objects or lists are in each other", start)
+                raise JsoncError(f"objects and lists are nested more than {MAX_DEPTH} deep", start)
             return self._object(depth) if self.text[start] == "{" else self._list(depth)
         plain = self._string() if self.text.startswith('"', start) else self._word()
         self.solid_end = self.at
@@ -246,7 +246,7 @@ class _Scanner:
                 raise JsoncError("this text has no closing double quote", start)
             case "\\":
                 raise JsoncError(
-                    "this backslash means nothing here; write \\\\ for a backslash", end
+                    "this backslash is not a valid escape; write \\\\ for a backslash", end
                 )
             case _:
                 raise JsoncError(

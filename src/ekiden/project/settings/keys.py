@@ -128,7 +128,7 @@ class Budgets:
 def _name(name: object) -> str:
     if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME and name.isprintable():
         return name
-    raise ValueError(f"has a name that is wrong: it has 1 to {_MAX_NAME} printable characters")
+    raise ValueError(f"has an invalid name: a name has 1 to {_MAX_NAME} printable characters")
 
 
 def _budget(name: str, value: object) -> dict[str, object]:

@@ -66,7 +66,7 @@ def _name(name: object) -> str:
     if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME and name.isprintable():
         return name
     raise ValueError(
-        f"has a model whose name is wrong: it has 1 to {_MAX_NAME} printable characters"
+        f"has a model with an invalid name: a name has 1 to {_MAX_NAME} printable characters"
     )
 
 

@@ -258,9 +258,7 @@ def _refuse(checks: Checked[HandoffGuardrail[Any], HandoffGuardrailResult]) -> N
         if guardrail.on_failure == "reject":
             raise HandoffGuardrailTripwireTriggered(found, violations=violations)
     names = ", ".join(guardrail.get_name() for guardrail, _ in results)
-    raise HandoffRefused(
-        "GUARDRAIL", f"what would be passed on is not let through by {names}{shown(violations)}"
-    )
+    raise HandoffRefused("GUARDRAIL", f"the handoff data is rejected by {names}{shown(violations)}")
 
 
 def _handoff_finding(

@@ -174,7 +174,7 @@ async def _ask_person(run: RunState, attempt: Attempt, data: dict[str, Any]) -> 
 
 
 async def _never(context: Any, arguments: str) -> Any:
-    raise AssertionError("a handoff is not called like a tool")
+    raise AssertionError("a handoff cannot be called like a tool")
 
 
 async def _offer(run: RunState, attempt: Attempt, target: Agent[Any], data: dict[str, Any]) -> None:
@@ -259,7 +259,7 @@ async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
     fault_point("handoff.validating.after_callback")
     if not isinstance(target, Agent):
         raise UserError(
-            f"the handoff {edge.tool_name!r} gave {type(target).__name__}, not an agent"
+            f"the handoff {edge.tool_name!r} returned {type(target).__name__}, not an agent"
         )
     if edge.agent is None and run.store.shared:
         # After a restart, another process must find the agent by its name.

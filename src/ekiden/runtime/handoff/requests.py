@@ -195,8 +195,8 @@ def _check_source(run: RunState, asked: Asked) -> None:
     if asked.source and run.agent.name != asked.source:
         raise HandoffRefused(
             "PERMISSION_DENIED",
-            f"the task is not with {asked.source!r} but with {run.agent.name!r}: only the agent "
-            "that has it can hand it over",
+            f"the active agent is {run.agent.name!r}, not {asked.source!r}: only the active agent "
+            "can hand over",
         )
 
 
@@ -259,13 +259,13 @@ def agent_name(what: str, given: Any) -> str:
         return given.name
     if isinstance(given, str):
         return check_line(given, what=f"`{what}`", longest=_LONGEST_NAME)
-    raise UserError(f"`{what}` is an agent's name or the agent, not {_shown(given)}")
+    raise UserError(f"`{what}` must be an agent or its name, not {_shown(given)}")
 
 
 def plain_text(what: str, given: Any) -> str:
     """Return the text unchanged. Raises `UserError` for any other value."""
     if not isinstance(given, str):
-        raise UserError(f"`{what}` is text, not {_shown(given)}")
+        raise UserError(f"`{what}` must be text, not {_shown(given)}")
     return given
 
 
@@ -275,7 +275,7 @@ def plain_json(what: str, given: Any) -> Any:
         return loads(dumps(given))
     except (TypeError, ValueError, RecursionError) as exc:
         raise UserError(
-            f"`{what}` is passed on as JSON: give dicts, lists, text, finite numbers, booleans or "
+            f"`{what}` must be JSON: give dicts, lists, text, finite numbers, booleans or "
             f"None ({exc})"
         ) from exc
 
@@ -284,7 +284,7 @@ def whole_number(what: str, given: Any) -> int:
     """A whole number that every store and client represents exactly."""
     if not isinstance(given, int) or isinstance(given, bool) or abs(given) > _LARGEST:
         raise UserError(
-            f"`{what}` is a whole number from -{_LARGEST} to {_LARGEST}, not {given!r:.40}"
+            f"`{what}` must be a whole number from -{_LARGEST} to {_LARGEST}, not {given!r:.40}"
         )
     return given
 
@@ -292,7 +292,7 @@ def whole_number(what: str, given: Any) -> int:
 def own_metadata(given: Any) -> dict[str, Any]:
     """A copy of the caller's own `metadata`, without the names that the runtime sets."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise UserError(f"`metadata` has a value for each name, it is not {_shown(given)}")
+        raise UserError(f"`metadata` must be a mapping, not {_shown(given)}")
     own = {name: value for name, value in given.items() if name not in _NOT_OWN}
     return dict(plain_json("metadata", own))
 
@@ -329,7 +329,9 @@ def seconds(what: str, given: Any) -> float | None:
 def one_policy(given: Any) -> Any:
     """The policy. `None` means the policy of the handoff between the two agents."""
     if given is not None and given not in _POLICIES:
-        raise UserError(f"`policy` is one of {', '.join(_POLICIES)}, or None; not {given!r:.40}")
+        raise UserError(
+            f"`policy` must be one of {', '.join(_POLICIES)}, or None; not {given!r:.40}"
+        )
     return given
 
 
@@ -337,7 +339,7 @@ def capability_names(given: Any) -> tuple[str, ...]:
     """The capabilities that the target must have."""
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     if not is_list or not all(isinstance(each, str) and each.strip() for each in given):
-        raise UserError(f'`capabilities` are names, as in ("python", "sql"), not {given!r:.40}')
+        raise UserError(f'`capabilities` must be names, as in ("python", "sql"), not {given!r:.40}')
     return tuple(given)
 
 
@@ -355,7 +357,7 @@ def actor(given: Any) -> Actor:
     person. Otherwise agents could skip approvals."""
     if not isinstance(given, Actor):
         raise UserError(
-            f'`by` says who asks, as in Actor(kind="person", name="ada"), not {_shown(given)}'
+            f'`by` must be an Actor, as in Actor(kind="person", name="ada"), not {_shown(given)}'
         )
     if given.kind == "person" and (agent := acting_agent()) is not None:
         return Actor(kind="program", name=agent)

@@ -239,7 +239,7 @@ async def prune_sessions(
 
 def _check(older_than_s: Any, keep_last: Any, user_id: Any, status: Any) -> None:
     if older_than_s is None and keep_last is None:
-        raise UserError("say which sessions to delete: give older_than_s, keep_last, or both")
+        raise UserError("choose the sessions to delete: give older_than_s, keep_last, or both")
     if older_than_s is not None and not (
         type(older_than_s) in (int, float) and 0 <= older_than_s < inf
     ):

@@ -84,7 +84,7 @@ async def fork_session(
         await Runner.run(team, "Let me put it differently.", session=branch)
     """
     if (before_seq is None) == (at_seq is None):
-        raise UserError("say where to fork: give before_seq= (a message) or at_seq= (any event)")
+        raise UserError("choose where to fork: give before_seq= (a message) or at_seq= (any event)")
     await store.open()
     row = await store.get(session_id)
     if before_seq is not None:

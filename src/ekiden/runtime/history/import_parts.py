@@ -65,9 +65,7 @@ def read_events(data: Any, session_id: str) -> list[Event]:
         place = f"events[{number}]"
         event = _event(check(StoredEvent, each, place), place, session_id)
         if event.seq != number + 1:
-            raise SessionImportInvalid(
-                f"{place}.seq", f"it is {event.seq}, where {number + 1} is due"
-            )
+            raise SessionImportInvalid(f"{place}.seq", f"it is {event.seq}, expected {number + 1}")
         # An approval in a document does not count: it is asked for again, and recorded under the
         # same step key.
         if event.step is not None and event.type != "tool_confirmation":

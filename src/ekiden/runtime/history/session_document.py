@@ -107,7 +107,7 @@ def read_document(data: Any) -> Imported:
     resume = document.get("resume")
     if resume is None:
         raise SessionImportInvalid(
-            "resume", "it is missing: an older Ekiden exported this, for people to read only"
+            "resume", "it is missing: an older Ekiden wrote this export, which cannot be imported"
         )
     check(Object, resume, "resume")
     events = read_events(document.get("events"), session_id)

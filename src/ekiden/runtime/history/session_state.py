@@ -262,9 +262,9 @@ async def _shared_writes(
 
 def _collection(scope: SharedScope, owner: str) -> str:
     if scope not in ("user", "app"):
-        raise UserError(f"there is no state of {scope!r}: it is 'user' or 'app'")
+        raise UserError(f"there is no state of {scope!r}: the scope must be 'user' or 'app'")
     if not isinstance(owner, str) or not owner:
-        raise UserError(f"name the {scope} whose state is meant")
+        raise UserError(f"name the {scope} that has the state")
     return collection_of(scope, owner)
 
 
@@ -282,31 +282,31 @@ def _checked(changes: Mapping[str, Any], delete: Collection[str]) -> dict[str, A
             raise UserError(f"the variable {name!r} is to be {also}")
         wanted[name] = GONE
     if not wanted:
-        raise UserError("say which variables to set or to delete")
+        raise UserError("name the variables to set or to delete")
     return wanted
 
 
 def _check_collections(changes: Any, delete: Any) -> None:
     if not isinstance(changes, Mapping):
-        raise UserError(f"changes are values by name, not {type(changes).__name__}")
+        raise UserError(f"changes must be a mapping, not {type(changes).__name__}")
     if isinstance(delete, str) or not isinstance(delete, Collection):
-        raise UserError(f"delete is a list of names, not {type(delete).__name__}")
+        raise UserError(f"delete must be a list of names, not {type(delete).__name__}")
 
 
 def _check_bare(scope: SharedScope, name: Any) -> None:
     """Raise `UserError` for a name with a prefix such as ``user:``."""
     if not isinstance(name, str):
-        raise UserError(f"a variable's name is text, not {type(name).__name__}")
+        raise UserError(f"a variable's name must be text, not {type(name).__name__}")
     if split_name(name)[0] != "session":
         bare = split_name(name)[1]
         raise UserError(
-            f"{name!r} has a prefix, and variables of the {scope} are meant: write {bare!r}"
+            f"{name!r} has a prefix, but this changes variables of the {scope}: write {bare!r}"
         )
 
 
 def _check_version(version: Any) -> None:
     if version is not None and (type(version) is not int or version < 0):
-        raise UserError(f"a version is a number from 0, not {version!r}")
+        raise UserError(f"a version must be a number from 0, not {version!r}")
 
 
 def _checked_by(by: str) -> str:

@@ -245,7 +245,8 @@ async def _reply(run: RunState, key: str) -> AgentReply:
     fault_point("remote.task.after_call")
     if not isinstance(reply, AgentReply):
         raise UserError(
-            f"the runner of agent {run.agent.name!r} gave {type(reply).__name__}, not an AgentReply"
+            f"the runner of agent {run.agent.name!r} returned {type(reply).__name__}, "
+            "not an AgentReply"
         )
     return reply
 
@@ -306,8 +307,8 @@ class _Registered(AgentKind):
         await self._kind.take_turn(run)
         if run.next_seq == events and run.agent is agent and run.outcome is None:
             raise UserError(
-                f"an agent of the kind {self.traits.name!r} took its turn and recorded nothing: "
-                "let it answer, hand over or wait, for instance with `run_code`"
+                f"an agent of the kind {self.traits.name!r} ended its turn without a result: "
+                "it must answer, hand over or wait, for instance with `run_code`"
             )
 
 

@@ -320,7 +320,7 @@ def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
             raise UserError("a run needs a message: the input is empty")
         return (user_message(value),)
     if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
-        raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
+        raise UserError(f"the input of a run must be text or a list, not {type(value).__name__}")
     return tuple([dict(each) for each in read_items(value, "the input")])
 
 

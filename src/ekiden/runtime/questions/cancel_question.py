@@ -101,7 +101,7 @@ def removal(request: StopRequest) -> DocumentWrite:
 WITHDRAWN = Failed("ask.withdrawn", "the agent that asked no longer waits for the answer")
 """The outcome of a session whose answer is no longer needed."""
 _ABANDON_S = 10.0
-_NOT_NEEDED = "the run does not wait any more"
+_NOT_NEEDED = "the run no longer waits"
 
 
 async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:

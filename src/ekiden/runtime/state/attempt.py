@@ -277,7 +277,7 @@ class Attempt:
         )
 
 
-GIVEN_UP = "the approval is not awaited any more: the run continued without it, or ended"
+GIVEN_UP = "the approval is no longer needed: the run continued without it, or ended"
 
 
 def announce(run: RunState, attempt: Attempt, data: Mapping[str, Any]) -> None:

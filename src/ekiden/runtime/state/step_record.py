@@ -353,7 +353,7 @@ class Recording:
 
     @property
     def next_handoff_id(self) -> str:
-        """The id of the handoff in preparation, whose number is already counted."""
+        """The id of the handoff in preparation. Its number is already counted."""
         return f"{self.session_id}.h{self.cursor.handoffs.count}"
 
     @property

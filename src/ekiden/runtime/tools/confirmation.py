@@ -274,7 +274,7 @@ async def _decided_by_function(
             else:
                 needed = await settled(needs_approval(run.context, arguments, call["call_id"]))
         if not isinstance(needed, bool):
-            raise TypeError(f"it gave {type(needed).__name__}, not True or False")
+            raise TypeError(f"it returned {type(needed).__name__}, not True or False")
     except asyncio.CancelledError as exc:
         if is_being_cancelled():
             raise
@@ -341,7 +341,7 @@ def _read(answer: object) -> Decision:
         given = f"{type(answer).__name__}, not an Approval"
         if isinstance(answer, Approval):
             given = "an Approval without `by`"
-        return _no("unavailable", f"asking failed (the approver gave {given})")
+        return _no("unavailable", f"asking failed (the approver returned {given})")
     by, reason = str(answer.by)[:_MAX_NAME] or "unknown", str(answer.reason)[:_MAX_REASON]
     if answer.approved is not True:
         if by == NOBODY:

@@ -226,7 +226,7 @@ def _one_of(allowed: tuple[str, ...], given: object, what: str) -> str:
         return given
     if given is None and len(allowed) == 1:
         return allowed[0]
-    raise ModelBehaviorError(f"{given!r:.80} is no {what} that you may name: {', '.join(allowed)}")
+    raise ModelBehaviorError(f"{given!r:.80} is not an allowed {what}: choose {', '.join(allowed)}")
 
 
 def _text(given: dict[str, Any], name: str) -> str:

@@ -453,7 +453,7 @@ class PostgresTarget:
     async def _check_mark(self, connection: Any) -> None:
         mark = await read_mark(connection, hold=True)
         if mark is None or mark["owner"] != self._owner:
-            raise CopyDiffers(self.url, "another copy took it over")
+            raise CopyDiffers(self.url, "another copy has taken over")
 
     async def _transact(
         self, work: Callable[[], Awaitable[T]], table: TableName = "documents"

@@ -150,7 +150,7 @@ def _script(request: ModelRequest) -> StepLike:
 def _answer(request: ModelRequest, kind: str, name: str) -> Any:
     match request.agent, kind:
         case _, "":
-            return say("nobody asked for anything yet")
+            return say("there is no request yet")
         case "triage", "fail" | "hang" if not _has_output(request, "handoff to shipping"):
             return transfer("shipping", reason="to be sent")
         case "triage", "fail" | "hang":

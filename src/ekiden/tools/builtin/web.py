@@ -283,7 +283,7 @@ class WebPages:
                 text: str = await in_thread(fetch.text, url)
                 return text
         except TimeoutError as exc:
-            raise ToolError(f"{url} gave no complete answer within {limit:g} s") from exc
+            raise ToolError(f"{url} did not finish its answer within {limit:g} s") from exc
         finally:
             fetch.stop()
 

@@ -75,7 +75,7 @@ async def test_instructions_are_a_text_or_any_kind_of_function() -> None:
     assert await RealtimeAgent("a", instructions="be").get_system_prompt(CONTEXT) == "be"
     assert await RealtimeAgent("a", instructions=later).get_system_prompt(CONTEXT) == "a for ctx"
     wrong: Any = lambda ctx, agent: 5  # noqa: E731
-    with pytest.raises(UserError, match="gave int, not text"):
+    with pytest.raises(UserError, match="returned int, not text"):
         await RealtimeAgent("a", instructions=wrong).get_system_prompt(CONTEXT)
 
 

@@ -123,7 +123,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"starting_agent": "desk"}, "begins with a RealtimeAgent"),
+        ({"starting_agent": "desk"}, "must start with a RealtimeAgent"),
         ({"starting_agent": DESK, "model": "gpt-realtime"}, "model must be a RealtimeModel"),
         ({"starting_agent": DESK, "config": {"model_settings": {}}}, "config must be"),
     ],

@@ -100,7 +100,7 @@ def test_a_truncated_download_is_detected(tiny: Path) -> None:
         (9, (1,), 0, 0, "9 dimensions"),
         (1, (0,), 0, 0, "a side of 0"),
         (1, (8,), 250, 0, "unknown type 250"),
-        (1, (33,), 2, 0, "no whole blocks"),
+        (1, (33,), 2, 0, "not whole blocks"),
         (1, (8,), 0, 5, "not aligned"),
         (2, (1 << 39, 1 << 39), 0, 0, "cut off"),
     ],

@@ -39,8 +39,8 @@ def test_prices_of_the_settings_are_converted_for_runs() -> None:
         ({"m": {"input": -1, "output": 1}}, 'whose "input" must be a number from 0'),
         ({"m": {"input": None, "output": 1}}, 'whose "input" has no value'),
         ({"m": {"input": 1, "output": "much"}}, 'whose "output" must be'),
-        ({"": {"input": 1, "output": 1}}, "a model whose name is wrong"),
-        ({"a\nb": {"input": 1, "output": 1}}, "a model whose name is wrong"),
+        ({"": {"input": 1, "output": 1}}, "a model with an invalid name"),
+        ({"a\nb": {"input": 1, "output": 1}}, "a model with an invalid name"),
         ({f"m{n}": {} for n in range(1001)}, "at most 1000 models"),
     ],
 )

@@ -70,4 +70,4 @@ async def test_an_invalid_approver_answer_rejects_the_call() -> None:
     till.config = replace(till.config, approver=Odd())
     await submitted(till.store, till.team, till.config)
     assert till.paid == []
-    assert "the approver gave str" in till.told
+    assert "the approver returned str" in till.told

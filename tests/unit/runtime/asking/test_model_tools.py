@@ -52,16 +52,16 @@ async def test_a_model_cannot_ask_an_agent_outside_can_ask() -> None:
     asked = call("ask_agent", agent="archive", subject="x", question="y")
     team, model = desk(asked, say("not then"), can_ask=["sales"])
     await Runner.run(team, "go")
-    assert told(model) == "'archive' is no agent that you may name: sales"
+    assert told(model) == "'archive' is not an allowed agent: choose sales"
 
 
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ({"agent": 7}, "7 is no agent that you may name: sales, archive"),
+        ({"agent": 7}, "7 is not an allowed agent: choose sales, archive"),
         ({"agent": "sales", "subject": 3, "question": "x"}, "`subject` must be text"),
         ({"agent": "sales", "subject": "", "question": "x"}, "a question needs a subject"),
-        ({}, "None is no agent that you may name"),
+        ({}, "None is not an allowed agent"),
     ],
 )
 async def test_invalid_arguments_of_an_ask_tool_are_reported_to_the_model(

@@ -179,7 +179,7 @@ def test_the_scene_of_a_user_team_is_simulated_and_replayed(
         (["{shop}:nothing"], "must be a Scene"),
         (["{shop}:desk"], "there is no message for"),
         (["{shop}:scene", "--say", "hello"], "--say works only for an agent or a team"),
-        (["{shop}:scene", "--seeds", "some"], "--seeds is a number"),
+        (["{shop}:scene", "--seeds", "some"], "--seeds must be a number"),
         (["{shop}:scene", "--seeds", "5-1"], "error[cli.usage]: --seeds 5-1 has no seeds"),
     ],
 )
