@@ -229,10 +229,9 @@ def _is_cut(response: ModelResponse) -> bool:
     Without a finish reason the library assumes that the model stopped, but a connection that was
     closed between two chunks looks the same.
     """
-    is_assumed = response.finish_reason == "stop" and "finish_reason" not in (
-        response.provider_details or {}
-    )
-    return response.state != "complete" or response.finish_reason is None or is_assumed
+    is_reported = "finish_reason" in (response.provider_details or {})
+    is_assumed = response.finish_reason in (None, "stop") and not is_reported
+    return response.state != "complete" or is_assumed
 
 
 _TRANSIENT = frozenset({408, 409, 425, 429})

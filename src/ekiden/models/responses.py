@@ -72,8 +72,10 @@ class Deltas:
     def of(self, event: ModelResponseStreamEvent) -> core.ModelDelta | None:
         """Return the delta of an event; `None` if the event has no text."""
         if isinstance(event, PartStartEvent):
-            del self._keys[event.index :]
-            self._keys.append(_key(event.part, event.index))
+            # A call whose name has not arrived yet has an index, but has not started.
+            for index in range(len(self._keys), event.index):
+                self._keys.append(("function_call", f"#{index}"))
+            self._keys[event.index : event.index + 1] = [_key(event.part, event.index)]
             return self._delta(event.index, _start_text(event.part))
         if isinstance(event, PartDeltaEvent):
             return self._delta(event.index, _delta_text(event.delta))
