@@ -25,7 +25,7 @@ from ekiden.client.wire import API, Wire, part
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import ServerStopping, TooManyRequests
+from ekiden.core.errors.server import IdempotencyConflict, ServerStopping, TooManyRequests
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import Run, RunStarted, session_id_of
 from ekiden.core.values import dumps, loads
@@ -126,6 +126,10 @@ class _Stream(Generic[T]):
                 error: EkidenError = ServerUnavailable(self.wire.url, "the stream ended too early")
             except _TRANSIENT as exc:
                 error = exc
+            except IdempotencyConflict as exc:
+                if not failures:
+                    raise
+                error = exc  # The first request, whose response was lost, is still in progress.
             failures += 1
             if failures == 1:
                 failed_at = clock.time()

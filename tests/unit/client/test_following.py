@@ -110,6 +110,7 @@ async def test_a_retried_start_uses_one_idempotency_key() -> None:
     answers: list[Any] = [
         httpx2.ConnectError("refused"),
         httpx2.ReadError("cut before the answer"),
+        httpx2.Response(409, json={"code": "request.idempotency", "detail": "in progress"}),
         httpx2.Response(200, json=END, headers={"X-Ekiden-Run": "s:1"}),
     ]
     server = Server(event(1), end(), size=9)
@@ -128,7 +129,7 @@ async def test_a_retried_start_uses_one_idempotency_key() -> None:
     async with client_of(script) as client:
         found = [each async for each in client.runs.stream("hi")]
     assert numbers(found) == [1]
-    assert len(keys) == 3
+    assert len(keys) == 4
     assert len(set(keys)) == 1
 
 
