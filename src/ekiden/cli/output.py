@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import time
@@ -30,7 +31,11 @@ _UNSAFE = re.compile(
 
 
 def prepare_streams() -> None:
-    """Make standard output and error accept any text, in every locale."""
+    """Make standard output and error accept any text, in every locale. Streams that the caller
+    closed are replaced by an empty input, and by outputs that drop everything."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():

@@ -177,3 +177,14 @@ def test_arguments_that_are_not_utf_8_are_refused_before_any_effect(
     assert main(words) == 2
     assert "cli.bad_input" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&- <&- nope", 2), (">&- 2>&-", 0)])
+def test_closed_standard_streams_do_not_fail_a_command(
+    tmp_path: Path, closed: str, code: int
+) -> None:
+    command = f'"$0" -m ekiden.cli config path {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable], capture_output=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, b"")
