@@ -88,7 +88,7 @@ async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> li
     Async checks run concurrently. If a check raises an exception, the other checks are cancelled,
     and the exception is raised.
     """
-    return await enabled_handoffs(all_handoffs(agent), agent, context)
+    return await enabled_entries(all_handoffs(agent), agent, context)
 
 
 def all_handoffs(agent: Agent[Any]) -> list[AnyHandoff]:
@@ -131,15 +131,16 @@ def _described(target: Agent[Any]) -> str | None:
     return target.handoff_description or target.description
 
 
-async def enabled_handoffs(
-    offers: Sequence[AnyHandoff], agent: Agent[Any], context: RunContextWrapper[Any]
-) -> list[AnyHandoff]:
-    """The enabled handoffs among these handoffs of `agent`, in order. See `get_handoffs`."""
+async def enabled_entries(
+    entries: Sequence[_T], agent: Any, context: RunContextWrapper[Any]
+) -> list[_T]:
+    """The enabled tools and handoffs among these entries of `agent`, in order. See
+    `get_handoffs`."""
     answers: list[bool | asyncio.Task[bool]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for offer in offers:
-                answer = _is_enabled(offer, agent, context)
+            for entry in entries:
+                answer = _is_enabled(entry, agent, context)
                 if inspect.isawaitable(answer):
                     answers.append(group.create_task(_as_bool(answer)))
                 else:
@@ -147,15 +148,15 @@ async def enabled_handoffs(
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [
-        offer
-        for offer, answer in zip(offers, answers, strict=True)
+        entry
+        for entry, answer in zip(entries, answers, strict=True)
         if (answer.result() if isinstance(answer, asyncio.Task) else answer)
     ]
 
 
-def _is_enabled(offer: AnyHandoff, agent: Agent[Any], context: RunContextWrapper[Any]) -> Any:
-    """The result of the handoff's check, which may be awaitable."""
-    check = offer.is_enabled
+def _is_enabled(entry: Tool | AnyHandoff, agent: Any, context: RunContextWrapper[Any]) -> Any:
+    """The result of the entry's check, which may be awaitable."""
+    check: Any = entry.is_enabled
     if isinstance(check, EnabledCheck):
         # Not through the async wrapper: a sync check then needs no task.
         return check.function(context, agent)

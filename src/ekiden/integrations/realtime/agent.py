@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal, TypeAlias, TypeVar, overload
@@ -18,7 +17,11 @@ from ekiden.core.profile import Capability, Confirmation
 from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.core.tools.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.offers import default_handoff, resolve_tool_name_collisions
+from ekiden.handoff.offers import (
+    default_handoff,
+    enabled_entries,
+    resolve_tool_name_collisions,
+)
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
 from ekiden.integrations.realtime.model import RealtimeSetup
 
@@ -148,33 +151,7 @@ def check_tool(agent: RealtimeAgent[Any], tool: Tool) -> None:
         )
 
 
-_T = TypeVar("_T", bound="Tool | Handoff[Any, Any]")
 _FIELD = "value"
-
-
-async def enabled(entries: Sequence[_T], agent: Any, context: RunContextWrapper[Any]) -> list[_T]:
-    """Return the enabled entries, in order. The checks run concurrently.
-
-    If a check raises an exception, the other checks are cancelled, and the exception is raised.
-    """
-    if all(entry.is_enabled is True for entry in entries):
-        return list(entries)
-    try:
-        async with asyncio.TaskGroup() as group:
-            checks = [group.create_task(is_enabled(entry, agent, context)) for entry in entries]
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [entry for entry, check in zip(entries, checks, strict=True) if check.result()]
-
-
-async def is_enabled(
-    entry: Tool | Handoff[Any, Any], agent: Any, context: RunContextWrapper[Any]
-) -> bool:
-    """Whether the tool or handoff is enabled for `agent` now."""
-    answer: bool | Awaitable[bool] = (
-        entry.is_enabled(context, agent) if callable(entry.is_enabled) else entry.is_enabled
-    )
-    return bool(await answer) if inspect.isawaitable(answer) else bool(answer)
 
 
 TInput = TypeVar("TInput")
@@ -326,7 +303,7 @@ async def collect_enabled_handoffs(
     Async checks run concurrently. If a check raises an exception, the other checks are cancelled,
     and the exception is raised.
     """
-    return await enabled(edges_of(agent), agent, context)
+    return await enabled_entries(edges_of(agent), agent, context)
 
 
 Entry: TypeAlias = FunctionTool | Handoff[Any, RealtimeAgent[Any]]
@@ -353,7 +330,7 @@ async def make_offer(
     """
     for tool in agent.tools:
         check_tool(agent, tool)
-    entries: list[Entry] = await enabled([*agent.tools, *edges_of(agent)], agent, context)
+    entries: list[Entry] = await enabled_entries([*agent.tools, *edges_of(agent)], agent, context)
     by_name = {entry.spec.name: entry for entry in entries}
     if len(by_name) != len(entries):
         tools = [entry for entry in entries if isinstance(entry, FunctionTool)]

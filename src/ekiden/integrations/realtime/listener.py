@@ -17,13 +17,12 @@ from ekiden.core.handoffs import A_PROGRAM, Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import new_id
-from ekiden.handoff.offers import default_handoff
+from ekiden.handoff.offers import default_handoff, enabled_entries
 from ekiden.handoff.requests import edge_between
 from ekiden.integrations.realtime.agent import (
     AgentOffer,
     Entry,
     RealtimeAgent,
-    is_enabled,
     make_offer,
 )
 from ekiden.integrations.realtime.items import (
@@ -298,7 +297,7 @@ async def _entry(live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent) -
     if entry is None or entry.is_enabled is True:
         return entry
     try:
-        return entry if await is_enabled(entry, turn.offer.agent, live.context) else None
+        return next(iter(await enabled_entries([entry], turn.offer.agent, live.context)), None)
     except Exception as exc:
         live.report(exc)
         return None

@@ -34,6 +34,7 @@ from ekiden.runtime.live_sessions import begin_chain, end_live
 from ekiden.runtime.loop.claim import claimed
 from ekiden.runtime.loop.load import opened_live
 from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.cursor_handoffs import has_open_handoffs
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -434,16 +435,7 @@ async def call_hooks(
 ) -> None:
     """Call a hook of the session and a hook of `agent` concurrently. Raises the exceptions of the
     hooks."""
-    calls = []
-    if live.config.hooks is not None:
-        calls.append(run(live.config.hooks))
-    if agent.hooks is not None:
-        calls.append(own(agent.hooks))
-    if not calls:
-        return
-    try:
-        async with asyncio.TaskGroup() as group:
-            for each in calls:
-                group.create_task(each)
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    hooks = live.config.hooks
+    await both(
+        None if hooks is None else run(hooks), None if agent.hooks is None else own(agent.hooks)
+    )

@@ -15,7 +15,7 @@ from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.offers import (
     all_handoffs,
-    enabled_handoffs,
+    enabled_entries,
     resolve_tool_name_collisions,
 )
 from ekiden.runtime.conversation import facts_of
@@ -39,7 +39,7 @@ async def refresh_offer(run: RunState) -> None:
     handoffs = all_handoffs(agent)
     for each in handoffs:
         if each.is_enabled is not True:
-            handoffs = await enabled_handoffs(handoffs, agent, run.context)
+            handoffs = await enabled_entries(handoffs, agent, run.context)
             break
     for each in handoffs:
         if each.terms.when != "manual":

@@ -15,10 +15,10 @@ from ekiden.compat.agents.handoffs.tool import (
     OnHandoffWithoutInput as OnHandoffWithoutInput,
 )
 from ekiden.compat.agents.realtime.agent import RealtimeAgent
+from ekiden.handoff.offers import enabled_entries
 from ekiden.integrations.realtime.agent import (
     boxed,
     boxed_type,
-    enabled,
     is_bare,
     unboxing,
 )
@@ -69,7 +69,7 @@ async def filter_enabled_handoffs(
 ) -> list[Handoff[Any, Any]]:
     """The handoffs that are enabled now; if one check raises, the others are cancelled."""
     offered: list[Any] = list(handoffs)
-    return await enabled(offered, agent, context_wrapper)
+    return await enabled_entries(offered, agent, context_wrapper)
 
 
 async def collect_enabled_handoffs(
