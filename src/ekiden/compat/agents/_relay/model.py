@@ -31,12 +31,12 @@ from ekiden.compat.agents.exceptions import (
 from ekiden.compat.agents.hosted_tools import HostedMCPTool, MCPToolApprovalRequest
 from ekiden.compat.agents.items import ItemHelpers, ModelResponse, plain_output, typed
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
-from ekiden.compat.agents.models.interface import ModelTracing
 from ekiden.compat.agents.retry import with_retries
 from ekiden.compat.agents.run_config import CallModelData, ModelInputData
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
 from ekiden.compat.agents.tracing.create import generation_span
+from ekiden.compat.agents.tracing.model_tracing import get_model_tracing_impl
 from ekiden.compat.agents.usage import Usage, from_native, model_usage_to_span_usage, to_native
 from ekiden.core.conversation.model import (
     Item,
@@ -259,7 +259,9 @@ class RelayModel:
             offer.all_tools,
             schema,
             list(offer.handoffs.values()),
-            tracing_of(relay),
+            get_model_tracing_impl(
+                relay.config.tracing_disabled, relay.config.trace_include_sensitive_data
+            ),
         )
         more = {
             "previous_response_id": None if relay.conversation_id else relay.previous_response_id,
@@ -443,15 +445,6 @@ class RelayModel:
             if call["call_id"] in outputs
             and isinstance(offer.tools.get(call["name"]), FunctionTool)
         ]
-
-
-def tracing_of(relay: Relay) -> ModelTracing:
-    """Whether the model is to trace its call."""
-    if relay.config.tracing_disabled:
-        return ModelTracing.DISABLED
-    if relay.config.trace_include_sensitive_data:
-        return ModelTracing.ENABLED
-    return ModelTracing.ENABLED_WITHOUT_DATA
 
 
 async def _together(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 class SpanData(ABC):
@@ -20,12 +20,20 @@ class SpanData(ABC):
     def export(self) -> dict[str, Any]:
         """The data as JSON, with the type."""
 
-    def _fields(self, *names: str) -> dict[str, Any]:
-        return {"type": self.type, **{name: getattr(self, name) for name in names}}
+
+class _Plain(SpanData):
+    """Data whose fields are exported as they are."""
+
+    type = ""
+    _exported: ClassVar[tuple[str, ...]] = ()
+    """The names of the exported fields."""
+
+    def export(self) -> dict[str, Any]:
+        return {"type": self.type, **{name: getattr(self, name) for name in self._exported}}
 
 
 @dataclass
-class AgentSpanData(SpanData):
+class AgentSpanData(_Plain):
     """Data of a span for an agent."""
 
     name: str
@@ -33,13 +41,8 @@ class AgentSpanData(SpanData):
     tools: list[str] | None = None
     output_type: str | None = None
     metadata: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "agent"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("name", "handoffs", "tools", "output_type")
+    type = "agent"
+    _exported = ("name", "handoffs", "tools", "output_type")
 
 
 def _as_custom(kind: str, data: dict[str, Any], usage: dict[str, Any] | None) -> dict[str, Any]:
@@ -54,10 +57,7 @@ class TaskSpanData(SpanData):
     name: str
     usage: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "task"
+    type = "task"
 
     def export(self) -> dict[str, Any]:
         return _as_custom(self.type, {"name": self.name}, self.usage)
@@ -71,10 +71,7 @@ class TurnSpanData(SpanData):
     agent_name: str
     usage: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "turn"
+    type = "turn"
 
     def export(self) -> dict[str, Any]:
         data = {"turn": self.turn, "agent_name": self.agent_name}
@@ -82,25 +79,22 @@ class TurnSpanData(SpanData):
 
 
 @dataclass
-class FunctionSpanData(SpanData):
+class FunctionSpanData(_Plain):
     """Data of a span for a tool call."""
 
     name: str
     input: str | None = None
     output: Any = None
     mcp_data: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "function"
+    type = "function"
+    _exported = ("name", "input", "mcp_data")
 
     def export(self) -> dict[str, Any]:
-        output = None if self.output is None else str(self.output)
-        return {**self._fields("name", "input"), "output": output, "mcp_data": self.mcp_data}
+        return {**super().export(), "output": None if self.output is None else str(self.output)}
 
 
 @dataclass
-class GenerationSpanData(SpanData):
+class GenerationSpanData(_Plain):
     """Data of a span for a model call."""
 
     input: Sequence[Mapping[str, Any]] | None = None
@@ -108,13 +102,8 @@ class GenerationSpanData(SpanData):
     model: str | None = None
     model_config: Mapping[str, Any] | None = None
     usage: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "generation"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("input", "output", "model", "model_config", "usage")
+    type = "generation"
+    _exported = ("input", "output", "model", "model_config", "usage")
 
 
 @dataclass
@@ -124,10 +113,7 @@ class ResponseSpanData(SpanData):
     response: Any = None
     input: Any = None
     usage: dict[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "response"
+    type = "response"
 
     def export(self) -> dict[str, Any]:
         found = None if self.response is None else self.response.id
@@ -135,52 +121,37 @@ class ResponseSpanData(SpanData):
 
 
 @dataclass
-class HandoffSpanData(SpanData):
+class HandoffSpanData(_Plain):
     """Data of a span for a handoff, completed or not."""
 
     from_agent: str | None = None
     to_agent: str | None = None
-
-    @property
-    def type(self) -> str:
-        return "handoff"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("from_agent", "to_agent")
+    type = "handoff"
+    _exported = ("from_agent", "to_agent")
 
 
 @dataclass
-class CustomSpanData(SpanData):
+class CustomSpanData(_Plain):
     """Data of a custom span."""
 
     name: str
     data: dict[str, Any]
-
-    @property
-    def type(self) -> str:
-        return "custom"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("name", "data")
+    type = "custom"
+    _exported = ("name", "data")
 
 
 @dataclass
-class GuardrailSpanData(SpanData):
+class GuardrailSpanData(_Plain):
     """Data of a span for a guardrail."""
 
     name: str
     triggered: bool = False
-
-    @property
-    def type(self) -> str:
-        return "guardrail"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("name", "triggered")
+    type = "guardrail"
+    _exported = ("name", "triggered")
 
 
 @dataclass
-class TranscriptionSpanData(SpanData):
+class TranscriptionSpanData(_Plain):
     """Data of a span for a transcription."""
 
     input: str | None = None
@@ -188,18 +159,16 @@ class TranscriptionSpanData(SpanData):
     output: str | None = None
     model: str | None = None
     model_config: Mapping[str, Any] | None = None
-
-    @property
-    def type(self) -> str:
-        return "transcription"
+    type = "transcription"
+    _exported = ("output", "model", "model_config")
 
     def export(self) -> dict[str, Any]:
         heard = {"data": self.input or "", "format": self.input_format}
-        return {**self._fields("output", "model", "model_config"), "input": heard}
+        return {**super().export(), "input": heard}
 
 
 @dataclass
-class SpeechSpanData(SpanData):
+class SpeechSpanData(_Plain):
     """Data of a span for speech synthesis."""
 
     input: str | None = None
@@ -208,41 +177,28 @@ class SpeechSpanData(SpanData):
     model: str | None = None
     model_config: Mapping[str, Any] | None = None
     first_content_at: str | None = None
-
-    @property
-    def type(self) -> str:
-        return "speech"
+    type = "speech"
+    _exported = ("input", "model", "model_config", "first_content_at")
 
     def export(self) -> dict[str, Any]:
         spoken = {"data": self.output or "", "format": self.output_format}
-        own = self._fields("input", "model", "model_config", "first_content_at")
-        return {**own, "output": spoken}
+        return {**super().export(), "output": spoken}
 
 
 @dataclass
-class SpeechGroupSpanData(SpanData):
+class SpeechGroupSpanData(_Plain):
     """Data of a span for several pieces of speech."""
 
     input: str | None = None
-
-    @property
-    def type(self) -> str:
-        return "speech_group"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("input")
+    type = "speech_group"
+    _exported = ("input",)
 
 
 @dataclass
-class MCPListToolsSpanData(SpanData):
+class MCPListToolsSpanData(_Plain):
     """Data of a span for listing the tools of an MCP server."""
 
     server: str | None = None
     result: list[str] | None = None
-
-    @property
-    def type(self) -> str:
-        return "mcp_tools"
-
-    def export(self) -> dict[str, Any]:
-        return self._fields("server", "result")
+    type = "mcp_tools"
+    _exported = ("server", "result")

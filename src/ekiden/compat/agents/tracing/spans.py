@@ -105,8 +105,33 @@ class Span(ABC, Generic[TSpanData]):
                 raise
 
 
-class SpanImpl(Span[TSpanData]):
+class _PlainSpan(Span[TSpanData]):
+    """A span with plain attributes, which can be the current span."""
+
+    trace_id: str = "no-op"
+    span_id: str = "no-op"
+    span_data: Any = None
+    parent_id: str | None = None
+    error: SpanError | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    _before: Token[Any] | None = None
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if mark_as_current:
+            self._before = Scope.set_current_span(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if reset_current and self._before is not None:
+            Scope.reset_current_span(self._before)
+            self._before = None
+
+
+class SpanImpl(_PlainSpan[TSpanData]):
     """A span that processors see."""
+
+    tracing_api_key: str | None = None
+    trace_metadata: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -118,135 +143,52 @@ class SpanImpl(Span[TSpanData]):
         tracing_api_key: str | None,
         trace_metadata: dict[str, Any] | None = None,
     ) -> None:
-        self._trace_id = trace_id
-        self._span_id = span_id or new_span_id()
-        self._parent_id = parent_id
+        self.trace_id = trace_id
+        self.span_id = span_id or new_span_id()
+        self.parent_id = parent_id
+        self.span_data = span_data
+        self.tracing_api_key = tracing_api_key
+        self.trace_metadata = trace_metadata
         self._processor = processor
-        self._data = span_data
-        self._key = tracing_api_key
-        self._metadata = trace_metadata
-        self._error: SpanError | None = None
-        self._started_at: str | None = None
-        self._ended_at: str | None = None
-        self._before: Token[Any] | None = None
-
-    @property
-    def trace_id(self) -> str:
-        return self._trace_id
-
-    @property
-    def span_id(self) -> str:
-        return self._span_id
-
-    @property
-    def span_data(self) -> TSpanData:
-        return self._data
-
-    @property
-    def parent_id(self) -> str | None:
-        return self._parent_id
 
     def start(self, mark_as_current: bool = False) -> None:
-        if self._started_at is not None:
-            return
-        self._started_at = now_iso()
-        self._processor.on_span_start(self)
-        if mark_as_current:
-            self._before = Scope.set_current_span(self)
+        if self.started_at is None:
+            self.started_at = now_iso()
+            self._processor.on_span_start(self)
+            super().start(mark_as_current)
 
     def finish(self, reset_current: bool = False) -> None:
-        if self._ended_at is not None:
-            return
-        self._ended_at = now_iso()
-        self._processor.on_span_end(self)
-        if reset_current and self._before is not None:
-            Scope.reset_current_span(self._before)
-            self._before = None
+        if self.ended_at is None:
+            self.ended_at = now_iso()
+            self._processor.on_span_end(self)
+            super().finish(reset_current)
 
     def set_error(self, error: SpanError) -> None:
-        self._error = error
-
-    @property
-    def error(self) -> SpanError | None:
-        return self._error
-
-    @property
-    def started_at(self) -> str | None:
-        return self._started_at
-
-    @property
-    def ended_at(self) -> str | None:
-        return self._ended_at
-
-    @property
-    def tracing_api_key(self) -> str | None:
-        return self._key
-
-    @property
-    def trace_metadata(self) -> dict[str, Any] | None:
-        return self._metadata
+        self.error = error
 
     def export(self) -> dict[str, Any] | None:
         data = {
             "object": "trace.span",
             "id": self.span_id,
             "trace_id": self.trace_id,
-            "parent_id": self._parent_id,
-            "started_at": self._started_at,
-            "ended_at": self._ended_at,
-            "span_data": self._data.export(),
-            "error": self._error,
+            "parent_id": self.parent_id,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "span_data": self.span_data.export(),
+            "error": self.error,
         }
-        metadata = getattr(self._data, "metadata", None)
+        metadata = getattr(self.span_data, "metadata", None)
         return data if metadata is None else {**data, "metadata": metadata}
 
 
-class NoOpSpan(Span[TSpanData]):
-    """A span that nobody sees: tracing is off."""
+class NoOpSpan(_PlainSpan[TSpanData]):
+    """A span that is not recorded, because tracing is off."""
 
     def __init__(self, span_data: TSpanData) -> None:
-        self._data = span_data
-        self._before: Token[Any] | None = None
-
-    @property
-    def trace_id(self) -> str:
-        return "no-op"
-
-    @property
-    def span_id(self) -> str:
-        return "no-op"
-
-    @property
-    def span_data(self) -> TSpanData:
-        return self._data
-
-    @property
-    def parent_id(self) -> str | None:
-        return None
-
-    def start(self, mark_as_current: bool = False) -> None:
-        if mark_as_current:
-            self._before = Scope.set_current_span(self)
-
-    def finish(self, reset_current: bool = False) -> None:
-        if reset_current and self._before is not None:
-            Scope.reset_current_span(self._before)
-            self._before = None
+        self.span_data = span_data
 
     def set_error(self, error: SpanError) -> None:
         pass
 
-    @property
-    def error(self) -> SpanError | None:
-        return None
-
     def export(self) -> dict[str, Any] | None:
-        return None
-
-    @property
-    def started_at(self) -> str | None:
-        return None
-
-    @property
-    def ended_at(self) -> str | None:
         return None

@@ -57,8 +57,37 @@ class Trace(ABC):
         self.finish(reset_current=kind is not GeneratorExit)
 
 
-class _NamedTrace(Trace):
+class _Silent(Trace):
+    """A trace that can be the current one, but that processors do not see."""
+
+    _before: Token[Any] | None = None
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if mark_as_current:
+            self._before = Scope.set_current_trace(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if reset_current and self._before is not None:
+            Scope.reset_current_trace(self._before)
+            self._before = None
+
+
+class NoOpTrace(_Silent):
+    """A trace that is not recorded, because tracing is off."""
+
+    trace_id: str = "no-op"
+    name: str = "no-op"
+
+    def export(self) -> dict[str, Any] | None:
+        return None
+
+
+class _NamedTrace(_Silent):
     """A trace with a name, an id and a group."""
+
+    trace_id: str = ""
+    name: str = ""
+    tracing_api_key: str | None = None
 
     def __init__(
         self,
@@ -68,21 +97,9 @@ class _NamedTrace(Trace):
         metadata: dict[str, Any] | None,
         tracing_api_key: str | None,
     ) -> None:
-        self._name, self._trace_id, self._key = name, trace_id, tracing_api_key
+        self.name, self.trace_id, self.tracing_api_key = name, trace_id, tracing_api_key
         self.group_id = group_id
         self.metadata = metadata
-
-    @property
-    def trace_id(self) -> str:
-        return self._trace_id
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def tracing_api_key(self) -> str | None:
-        return self._key
 
     def export(self) -> dict[str, Any] | None:
         return {
@@ -92,6 +109,10 @@ class _NamedTrace(Trace):
             "group_id": self.group_id,
             "metadata": self.metadata,
         }
+
+
+class ReattachedTrace(_NamedTrace):
+    """A trace that began in another process. Processors see its spans, but not its start."""
 
 
 class TraceImpl(_NamedTrace):
@@ -108,62 +129,22 @@ class TraceImpl(_NamedTrace):
     ) -> None:
         super().__init__(name, trace_id or new_trace_id(), group_id, metadata, tracing_api_key)
         self._processor = processor
-        self._before: Token[Any] | None = None
         self._is_started = self._is_finished = False
 
     def start(self, mark_as_current: bool = False) -> None:
-        if self._is_started:
-            return
-        self._is_started = True
-        self._processor.on_trace_start(self)
-        if mark_as_current:
-            self._before = Scope.set_current_trace(self)
+        if not self._is_started:
+            self._is_started = True
+            self._processor.on_trace_start(self)
+            super().start(mark_as_current)
 
     def finish(self, reset_current: bool = False) -> None:
-        if not self._is_started or self._is_finished:
-            return
-        self._is_finished = True
-        self._processor.on_trace_end(self)
-        if reset_current and self._before is not None:
-            Scope.reset_current_trace(self._before)
-            self._before = None
-
-
-class _Silent(Trace):
-    """A trace that is the current one but is shown to nobody."""
-
-    _before: Token[Any] | None = None
-
-    def start(self, mark_as_current: bool = False) -> None:
-        if mark_as_current:
-            self._before = Scope.set_current_trace(self)
-
-    def finish(self, reset_current: bool = False) -> None:
-        if reset_current and self._before is not None:
-            Scope.reset_current_trace(self._before)
-            self._before = None
-
-
-class NoOpTrace(_Silent):
-    """A trace that nobody sees: tracing is off."""
-
-    @property
-    def trace_id(self) -> str:
-        return "no-op"
-
-    @property
-    def name(self) -> str:
-        return "no-op"
-
-    def export(self) -> dict[str, Any] | None:
-        return None
+        if self._is_started and not self._is_finished:
+            self._is_finished = True
+            self._processor.on_trace_end(self)
+            super().finish(reset_current)
 
 
 NO_OP_TRACE = NoOpTrace()
-
-
-class ReattachedTrace(_NamedTrace, _Silent):
-    """A trace that began in another process: its spans are shown, not its beginning again."""
 
 
 @dataclass
