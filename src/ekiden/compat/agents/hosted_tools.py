@@ -5,7 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NotRequired, Protocol, Required, TypeAlias, TypeVar
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NotRequired,
+    Protocol,
+    Required,
+    TypeAlias,
+    TypeVar,
+)
 
 from openai.types.responses.file_search_tool_param import Filters, RankingOptions
 from openai.types.responses.tool_param import CodeInterpreter, Mcp
@@ -71,10 +81,7 @@ class FileSearchTool:
     ranking_options: RankingOptions | None = None
     filters: Filters | None = None
 
-    @property
-    def name(self) -> str:
-        """Always ``file_search``."""
-        return "file_search"
+    name: ClassVar[str] = "file_search"
 
 
 class WebSearchToolImageSettings(TypedDict, total=False):
@@ -95,10 +102,7 @@ class WebSearchTool:
     search_content_types: list[Literal["text", "image"]] | None = None
     image_settings: WebSearchToolImageSettings | None = None
 
-    @property
-    def name(self) -> str:
-        """Always ``web_search``."""
-        return "web_search"
+    name: ClassVar[str] = "web_search"
 
 
 @dataclass
@@ -116,10 +120,7 @@ class HostedMCPTool:
     tool_config: Mcp
     on_approval_request: MCPToolApprovalFunction | None = None
 
-    @property
-    def name(self) -> str:
-        """Always ``hosted_mcp``."""
-        return "hosted_mcp"
+    name: ClassVar[str] = "hosted_mcp"
 
 
 @dataclass
@@ -128,10 +129,7 @@ class CodeInterpreterTool:
 
     tool_config: CodeInterpreter
 
-    @property
-    def name(self) -> str:
-        """Always ``code_interpreter``."""
-        return "code_interpreter"
+    name: ClassVar[str] = "code_interpreter"
 
 
 class ImageGenerationToolConfig(TypedDict, total=False):
@@ -157,10 +155,7 @@ class ImageGenerationTool:
 
     tool_config: ImageGenerationToolConfig
 
-    @property
-    def name(self) -> str:
-        """Always ``image_generation``."""
-        return "image_generation"
+    name: ClassVar[str] = "image_generation"
 
 
 @dataclass
@@ -171,20 +166,14 @@ class ToolSearchTool:
     execution: Literal["server", "client"] | None = None
     parameters: object | None = None
 
-    @property
-    def name(self) -> str:
-        """Always ``tool_search``."""
-        return "tool_search"
+    name: ClassVar[str] = "tool_search"
 
 
 @dataclass
 class ProgrammaticToolCallingTool:
     """Lets the model call tools from a program that OpenAI runs."""
 
-    @property
-    def name(self) -> str:
-        """Always ``programmatic_tool_calling``."""
-        return "programmatic_tool_calling"
+    name: ClassVar[str] = "programmatic_tool_calling"
 
 
 # Tools that run at your side
@@ -244,15 +233,8 @@ class ComputerTool(Generic[ComputerT]):
     on_safety_check: Callable[[ComputerToolSafetyCheckData], Any] | None = None
     custom_data_extractor: ComputerToolCustomDataExtractor | None = None
 
-    @property
-    def name(self) -> str:
-        """Always ``computer_use_preview``."""
-        return "computer_use_preview"
-
-    @property
-    def trace_name(self) -> str:
-        """Always ``computer``."""
-        return "computer"
+    name: ClassVar[str] = "computer_use_preview"
+    trace_name: ClassVar[str] = "computer"
 
 
 _COMPUTERS: dict[int, dict[int, tuple[Any, Any, Any]]] = {}
@@ -300,10 +282,7 @@ class LocalShellTool:
 
     executor: LocalShellExecutor
 
-    @property
-    def name(self) -> str:
-        """Always ``local_shell``."""
-        return "local_shell"
+    name: ClassVar[str] = "local_shell"
 
 
 class ShellToolLocalSkill(TypedDict):
@@ -478,6 +457,7 @@ class ShellTool:
     on_approval: ShellOnApprovalFunction | None = None
     environment: ShellToolEnvironment | None = None
     allowed_callers: list[ToolCaller] | None = None
+    type: ClassVar[str] = "shell"
 
     def __post_init__(self) -> None:
         if self.environment is None:
@@ -493,11 +473,6 @@ class ShellTool:
             raise UserError(
                 "ShellTool with hosted environment does not support needs_approval or on_approval."
             )
-
-    @property
-    def type(self) -> str:
-        """Always ``shell``."""
-        return "shell"
 
 
 @dataclass
@@ -522,11 +497,7 @@ class ApplyPatchTool:
     on_approval: ApplyPatchOnApprovalFunction | None = None
     custom_data_extractor: ApplyPatchToolCustomDataExtractor | None = None
     allowed_callers: list[ToolCaller] | None = None
-
-    @property
-    def type(self) -> str:
-        """Always ``apply_patch``."""
-        return "apply_patch"
+    type: ClassVar[str] = "apply_patch"
 
 
 @dataclass
@@ -554,6 +525,7 @@ class CustomTool:
     custom_data_extractor: CustomToolCustomDataExtractor | None = None
     allowed_callers: list[ToolCaller] | None = None
     tool_config: Any = field(init=False)
+    type: ClassVar[str] = "custom"
 
     def __post_init__(self) -> None:
         config = {"type": "custom", "name": self.name, "description": self.description}
@@ -562,11 +534,6 @@ class CustomTool:
         if self.defer_loading:
             config["defer_loading"] = True  # type: ignore[assignment]
         self.tool_config = config
-
-    @property
-    def type(self) -> str:
-        """Always ``custom``."""
-        return "custom"
 
     def runtime_needs_approval(self) -> bool | CustomToolApprovalFunction:
         """Whether a call needs approval."""
