@@ -294,19 +294,9 @@ async def _read_back(store: Journal, event: Event) -> str:
 
 
 Fault: TypeAlias = Literal[
-    "changed",
-    "missing",
-    "cut_off",
-    "no_hash",
-    "no_digest",
-    "no_head",
-    "wrong_head",
-    "added",
-    "unreadable",
-    "deleted",
-    "differs",
-    "damaged_export",
-]
+    "changed", "missing", "cut_off", "no_hash", "no_digest", "no_head", "wrong_head", "added",
+    "unreadable", "deleted", "differs", "damaged_export",
+]  # fmt: skip
 """The kind of a broken link, for programs; `BrokenLink.message` describes it for people."""
 
 MOST_KEPT = 1000

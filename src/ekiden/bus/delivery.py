@@ -45,17 +45,9 @@ class Delivery:
     """A message that this process has taken but not settled yet."""
 
     __slots__ = (
-        "attempts",
-        "began",
-        "expires",
-        "message",
-        "node",
-        "number",
-        "overdue",
-        "stage",
-        "task",
+        "attempts", "began", "expires", "message", "node", "number", "overdue", "stage", "task",
         "work",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -368,19 +368,9 @@ class BusParts:
     """The shared parts of an open bus."""
 
     __slots__ = (
-        "_tasks",
-        "deadlines",
-        "direct",
-        "inherited",
-        "loop",
-        "owner",
-        "presence",
-        "room",
-        "settings",
-        "store",
-        "waits",
-        "writer",
-    )
+        "_tasks", "deadlines", "direct", "inherited", "loop", "owner", "presence", "room",
+        "settings", "store", "waits", "writer",
+    )  # fmt: skip
 
     def __init__(self, store: Store, settings: BusSettings, owner: str) -> None:
         self.store = store

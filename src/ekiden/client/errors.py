@@ -51,15 +51,10 @@ class ClientMisconfigured(UserError):
 
 
 _MODULES = (
-    "ekiden.core.errors",
-    "ekiden.core.errors.server",
-    "ekiden.core.errors.messages",
-    "ekiden.core.errors.memory",
-    "ekiden.core.errors.stored_data",
-    "ekiden.core.errors.collaboration",
-    "ekiden.core.guardrails",
-    "ekiden.core.plan",
-)
+    "ekiden.core.errors", "ekiden.core.errors.server", "ekiden.core.errors.messages",
+    "ekiden.core.errors.memory", "ekiden.core.errors.stored_data",
+    "ekiden.core.errors.collaboration", "ekiden.core.guardrails", "ekiden.core.plan",
+)  # fmt: skip
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "session.not_found": {"session_id": ""},

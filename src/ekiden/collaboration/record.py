@@ -14,22 +14,9 @@ Phase: TypeAlias = Literal[
 ]
 
 Move: TypeAlias = Literal[
-    "call",
-    "bid",
-    "decline",
-    "award",
-    "select",
-    "request",
-    "acknowledge",
-    "propose",
-    "counter",
-    "accept",
-    "reject",
-    "cancel",
-    "execute",
-    "complete",
-    "expire",
-]
+    "call", "bid", "decline", "award", "select", "request", "acknowledge", "propose", "counter",
+    "accept", "reject", "cancel", "execute", "complete", "expire",
+]  # fmt: skip
 
 SYSTEM: Final = "ekiden"
 """The author of moves that no agent makes. No participant may have this name."""

@@ -347,14 +347,9 @@ class ToolContext(RunContextWrapper[TContext]):
     """
 
     __slots__ = (
-        "_asking",
-        "_asks",
-        "agent",
-        "idempotency_key",
-        "tool_arguments",
-        "tool_call_id",
+        "_asking", "_asks", "agent", "idempotency_key", "tool_arguments", "tool_call_id",
         "tool_name",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -10,19 +10,9 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass, maker
 
 EventType: TypeAlias = Literal[
-    "route",
-    "llm_call",
-    "tool_call",
-    "handoff",
-    "guardrail",
-    "tool_confirmation",
-    "agent_start",
-    "agent_complete",
-    "agent_error",
-    "message",
-    "task",
-    "inbox",
-]
+    "route", "llm_call", "tool_call", "handoff", "guardrail", "tool_confirmation", "agent_start",
+    "agent_complete", "agent_error", "message", "task", "inbox",
+]  # fmt: skip
 
 AUDITED: frozenset[EventType] = frozenset(
     {"handoff", "route", "tool_confirmation", "inbox", "guardrail"}

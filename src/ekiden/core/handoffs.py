@@ -354,23 +354,11 @@ class HandoffStatus(StrEnum):
 ActorKind: TypeAlias = Literal["model", "trigger", "person", "program", "system"]
 
 RefusalCode: TypeAlias = Literal[
-    "AGENT_NOT_FOUND",
-    "AGENT_UNAVAILABLE",
-    "PERMISSION_DENIED",
-    "MAX_DEPTH_EXCEEDED",
-    "CIRCULAR_HANDOFF",
-    "CAPABILITY_MISSING",
-    "CONDITIONS_NOT_MET",
-    "BUDGET_EXCEEDED",
-    "NOT_APPROVED",
-    "GUARDRAIL",
-    "DECLINED",
-    "INVALID_INPUT",
-    "SOURCE_FAILED",
-    "TARGET_FAILED",
-    "TIMEOUT",
-    "CANCELLED",
-]
+    "AGENT_NOT_FOUND", "AGENT_UNAVAILABLE", "PERMISSION_DENIED", "MAX_DEPTH_EXCEEDED",
+    "CIRCULAR_HANDOFF", "CAPABILITY_MISSING", "CONDITIONS_NOT_MET", "BUDGET_EXCEEDED",
+    "NOT_APPROVED", "GUARDRAIL", "DECLINED", "INVALID_INPUT", "SOURCE_FAILED", "TARGET_FAILED",
+    "TIMEOUT", "CANCELLED",
+]  # fmt: skip
 """Why a handoff was refused or rolled back."""
 
 

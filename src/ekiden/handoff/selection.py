@@ -144,16 +144,10 @@ def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
     return kept, [notes[index] for index in sorted(notes)]
 
 
-_ANSWERED = frozenset(
-    {
-        "apply_patch_call",
-        "computer_call",
-        "custom_tool_call",
-        "function_call",
-        "local_shell_call",
-        "shell_call",
-    }
-)
+_ANSWERED = frozenset({
+    "apply_patch_call", "computer_call", "custom_tool_call", "function_call", "local_shell_call",
+    "shell_call",
+})  # fmt: skip
 """Types of calls whose outputs are separate items."""
 
 
@@ -210,13 +204,7 @@ def is_tool_kind(kind: str) -> bool:
     return kind.endswith(("_call", "_call_output")) or kind in _TOOL_KINDS
 
 
-_TOOL_KINDS = frozenset(
-    {
-        "program",
-        "program_output",
-        "tool_search_output",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "mcp_approval_response",
-    }
-)
+_TOOL_KINDS = frozenset({
+    "program", "program_output", "tool_search_output", "mcp_list_tools", "mcp_approval_request",
+    "mcp_approval_response",
+})  # fmt: skip

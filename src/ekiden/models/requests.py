@@ -40,14 +40,8 @@ from ekiden.core.values import dumps
 
 # A tuple, not a set: the type of a part is unchecked input, and may be unhashable.
 _PARTS = (
-    "input_text",
-    "output_text",
-    "text",
-    "input_image",
-    "input_file",
-    "input_audio",
-    "refusal",
-)
+    "input_text", "output_text", "text", "input_image", "input_file", "input_audio", "refusal",
+)  # fmt: skip
 
 
 def user_content(content: Any, system: str) -> str | list[UserContent]:

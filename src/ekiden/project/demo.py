@@ -20,29 +20,11 @@ ORDERS = {
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _ORDER_ID = re.compile(r"\d{3,}")
 _ABOUT_ORDERS = (
-    "order",
-    "parcel",
-    "package",
-    "deliver",
-    "ship",
-    "订单",
-    "包裹",
-    "快递",
-    "发货",
-    "物流",
-)
+    "order", "parcel", "package", "deliver", "ship", "订单", "包裹", "快递", "发货", "物流",
+)  # fmt: skip
 _ABOUT_BILLING = (
-    "invoice",
-    "refund",
-    "bill",
-    "charge",
-    "pay",
-    "发票",
-    "退款",
-    "账单",
-    "付款",
-    "扣款",
-)
+    "invoice", "refund", "bill", "charge", "pay", "发票", "退款", "账单", "付款", "扣款",
+)  # fmt: skip
 
 _STATUS_ZH = {"shipped": "已发货", "packing": "正在打包", "delivered": "已送达"}
 

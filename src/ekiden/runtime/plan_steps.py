@@ -26,16 +26,10 @@ from ekiden.sessions import said
 from ekiden.storage.base import Store
 from ekiden.supervisor import state_of
 
-_FINAL = frozenset(
-    {
-        "agent.unknown",
-        "bus.payload_too_large",
-        "model.refused",
-        "run.max_turns",
-        "run.out_of_budget",
-        "user.error",
-    }
-)
+_FINAL = frozenset({
+    "agent.unknown", "bus.payload_too_large", "model.refused", "run.max_turns", "run.out_of_budget",
+    "user.error",
+})  # fmt: skip
 """Codes of failures that another attempt cannot change."""
 
 

@@ -31,18 +31,10 @@ from ekiden.project.keys import MAX_AGE_S, SCOPES as SCOPES, Scope as Scope
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
 
-OPEN: Final = frozenset(
-    {
-        "/",
-        "/favicon.ico",
-        "/favicon.svg",
-        "/healthz",
-        "/readyz",
-        "/openapi.json",
-        "/docs",
-        "/.well-known/agent-card.json",
-    }
-)
+OPEN: Final = frozenset({
+    "/", "/favicon.ico", "/favicon.svg", "/healthz", "/readyz", "/openapi.json", "/docs",
+    "/.well-known/agent-card.json",
+})  # fmt: skip
 """Public paths for reading, which show no data of users. All other paths and methods need a caller,
 even if they do not exist."""
 ASSETS: Final = "/assets/"

@@ -63,17 +63,9 @@ POLICY: Final = "; ".join(
 """The content security policy. Only the page's own files can run as scripts, and never text of
 agents and users."""
 _DENIED: Final = (
-    "accelerometer",
-    "camera",
-    "display-capture",
-    "geolocation",
-    "gyroscope",
-    "magnetometer",
-    "microphone",
-    "midi",
-    "payment",
-    "usb",
-)
+    "accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "magnetometer",
+    "microphone", "midi", "payment", "usb",
+)  # fmt: skip
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",

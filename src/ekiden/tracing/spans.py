@@ -17,19 +17,9 @@ from ekiden.core.conversation.model import Usage
 from ekiden.core.events import PRIVATE, Event
 
 SpanKind: TypeAlias = Literal[
-    "session",
-    "run",
-    "agent",
-    "llm_call",
-    "tool_call",
-    "handoff",
-    "guardrail",
-    "route",
-    "tool_confirmation",
-    "message",
-    "task",
-    "inbox",
-]
+    "session", "run", "agent", "llm_call", "tool_call", "handoff", "guardrail", "route",
+    "tool_confirmation", "message", "task", "inbox",
+]  # fmt: skip
 """The kind of a span. `session`: a whole session. `run`: a run. `agent`: consecutive turns of one
 agent. The other kinds are the types of the events that recorded the work."""
 
@@ -294,28 +284,10 @@ class SpanDraft:
     """A span under construction."""
 
     __slots__ = (
-        "agent",
-        "content",
-        "cost",
-        "details",
-        "end",
-        "error",
-        "first",
-        "id",
-        "is_private",
-        "is_started",
-        "kind",
-        "last",
-        "links",
-        "name",
-        "open_parts",
-        "parent",
-        "parent_id",
-        "run",
-        "start",
-        "status",
-        "tokens",
-    )
+        "agent", "content", "cost", "details", "end", "error", "first", "id", "is_private",
+        "is_started", "kind", "last", "links", "name", "open_parts", "parent", "parent_id", "run",
+        "start", "status", "tokens",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -37,15 +37,9 @@ from ekiden.core.text.wording import MAX_NAME, pattern_fault
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
 _LOCAL_KEYS = (
-    "model",
-    "tools",
-    "tool_confirmation",
-    "supervisor",
-    "memory",
-    "can_ask",
-    "can_tell",
+    "model", "tools", "tool_confirmation", "supervisor", "memory", "can_ask", "can_tell",
     "can_ask_people",
-)
+)  # fmt: skip
 _A2A_DEFAULT = RemoteDefinition(card="")
 
 

@@ -37,14 +37,9 @@ Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
 with text or JSON."""
 
 _HEAVY = (
-    "ekiden.project.settings",
-    "ekiden.agents.load",
-    "ekiden.runtime",
-    "ekiden.project.project",
-    "ekiden.tools.function",
-    "ekiden.storage.sqlite",
-    "ekiden.cli.chat.loop",
-)
+    "ekiden.project.settings", "ekiden.agents.load", "ekiden.runtime", "ekiden.project.project",
+    "ekiden.tools.function", "ekiden.storage.sqlite", "ekiden.cli.chat.loop",
+)  # fmt: skip
 """Modules that are loaded after the prompt appears."""
 
 

@@ -16,20 +16,9 @@ class ToolContext(RunContextWrapper[TContext]):
     """The context of one tool call."""
 
     __slots__ = (
-        "_asking",
-        "_asks",
-        "agent",
-        "custom_data",
-        "failure",
-        "idempotency_key",
-        "nested",
-        "run_config",
-        "tool_arguments",
-        "tool_call",
-        "tool_call_id",
-        "tool_name",
-        "tool_namespace",
-    )
+        "_asking", "_asks", "agent", "custom_data", "failure", "idempotency_key", "nested",
+        "run_config", "tool_arguments", "tool_call", "tool_call_id", "tool_name", "tool_namespace",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -17,17 +17,9 @@ from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed, Qu
 from ekiden.core.values import new_id
 
 MessageType: TypeAlias = Literal[
-    "query",
-    "response",
-    "notify",
-    "escalate",
-    "request",
-    "broadcast",
-    "negotiate",
-    "acknowledge",
-    "reject",
-    "cancel",
-]
+    "query", "response", "notify", "escalate", "request", "broadcast", "negotiate", "acknowledge",
+    "reject", "cancel",
+]  # fmt: skip
 DEFAULT_TIMEOUT_S = 30.0
 VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
 """The query that is cancelled to end a deadlock: the query with the longest wait, the shortest

@@ -100,17 +100,9 @@ class PreparedCommit:
     """A commit as rows, made in the event loop's thread so that invalid JSON fails there."""
 
     __slots__ = (
-        "documents",
-        "events",
-        "num",
-        "openings",
-        "puts",
-        "row",
-        "session_id",
-        "settles",
-        "steps",
+        "documents", "events", "num", "openings", "puts", "row", "session_id", "settles", "steps",
         "wakes",
-    )
+    )  # fmt: skip
 
     def __init__(self, claim: Claim, commit: Commit, now_us: int) -> None:
         events, patch = commit.events, commit.patch

@@ -24,19 +24,9 @@ _ROWS_AT_ONCE = 128
 NO_SESSION = 0
 """The session number of events outside sessions."""
 _TYPES: tuple[EventType, ...] = (
-    "route",
-    "llm_call",
-    "tool_call",
-    "handoff",
-    "guardrail",
-    "tool_confirmation",
-    "agent_start",
-    "agent_complete",
-    "agent_error",
-    "message",
-    "task",
-    "inbox",
-)
+    "route", "llm_call", "tool_call", "handoff", "guardrail", "tool_confirmation", "agent_start",
+    "agent_complete", "agent_error", "message", "task", "inbox",
+)  # fmt: skip
 """Types are stored as their positions here, which are part of the format; unknown types by name."""
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
 _INSERT_EVENTS = (

@@ -80,16 +80,9 @@ class Record:
     """The state of a session as the checker computes it, independent of the store."""
 
     __slots__ = (
-        "active",
-        "epoch",
-        "fingerprints",
-        "handoffs",
-        "owner",
-        "recorded",
-        "steps",
-        "until_s",
+        "active", "epoch", "fingerprints", "handoffs", "owner", "recorded", "steps", "until_s",
         "written",
-    )
+    )  # fmt: skip
 
     def __init__(self, agent: str) -> None:
         self.active = agent

@@ -12,16 +12,9 @@ from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
 
 BUILTIN_NAMES = (
-    "read_file",
-    "write_file",
-    "edit_file",
-    "list_folder",
-    "glob",
-    "grep",
-    "http_get",
-    "web_search",
+    "read_file", "write_file", "edit_file", "list_folder", "glob", "grep", "http_get", "web_search",
     "shell",
-)
+)  # fmt: skip
 
 
 def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:

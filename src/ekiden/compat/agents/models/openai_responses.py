@@ -26,18 +26,10 @@ from ekiden.compat.agents.tool import FunctionTool
 from ekiden.compat.agents.tracing.create import response_span
 from ekiden.compat.agents.usage import Usage, input_details
 
-_BY_TYPE = frozenset(
-    [
-        "file_search",
-        "web_search",
-        "web_search_preview",
-        "image_generation",
-        "code_interpreter",
-        "mcp",
-        "programmatic_tool_calling",
-        "computer_use_preview",
-    ]
-)
+_BY_TYPE = frozenset([
+    "file_search", "web_search", "web_search_preview", "image_generation", "code_interpreter",
+    "mcp", "programmatic_tool_calling", "computer_use_preview",
+])  # fmt: skip
 """Tool choices that name a kind of tool and not a function."""
 
 
