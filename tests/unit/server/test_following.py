@@ -12,7 +12,7 @@ import pytest
 
 from ekiden import Agent, Team, function_tool
 from ekiden.core.conversation.model import ModelDelta
-from ekiden.core.errors import UnknownAgent
+from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.events import Event
 from ekiden.core.runs import Run
 from ekiden.integrations.agui.events import agui_run_stream
@@ -176,6 +176,30 @@ async def test_a_stream_reports_that_the_server_stops(tmp_path: Path, path: str)
         answer, _ = await asyncio.gather(client.post(path, json=PATHS[path]), stop())
         goes_on.set()
         assert "still working" in answer.text or "server.stopping" in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_stream_reports_that_the_store_fails(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(run_id: str) -> Run:
+        raise StoreUnavailable("disk on fire")
+
+    goes_on = asyncio.Event()
+    model = ScriptedModel([delay(goes_on, say("hello"))])
+    team = Team(Agent("one", model=model))
+    async with application(tmp_path, team=team) as app, client_of(app) as client:
+        desk: TenantService = await app.state.service.tenant_service()
+
+        async def break_down() -> None:
+            await model.until_called()
+            monkeypatch.setattr(desk.runs, "read", fail)
+            goes_on.set()
+
+        answer, _ = await asyncio.gather(client.post(path, json=PATHS[path]), break_down())
+        monkeypatch.undo()
+    assert "store.unavailable" in answer.text
+    assert "on fire" not in answer.text
 
 
 async def test_runs_out_of_budget_or_stopped_are_reported_as_such(tmp_path: Path) -> None:

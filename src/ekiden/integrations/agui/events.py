@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
@@ -36,7 +37,7 @@ from ekiden.server.streams.follow import (
     choices,
     decide,
 )
-from ekiden.server.streams.live import BEAT, data_event
+from ekiden.server.streams.live import BEAT, cut_off, data_event
 from ekiden.tools.output import shortened
 
 _MOST_SHOWN = 4_000
@@ -349,15 +350,19 @@ async def agui_stream(
     """The server-sent events of a run, from its current state to its end."""
     for event in events.start():
         yield data_event(event)
-    async with aclosing(shown):
-        async for each in shown:
-            if each is None:
-                yield BEAT
-                continue
-            for event in events.take(each):
-                yield data_event(event)
-    run = await tenant.runs.read(run_id)
-    questions = await questions_to_people(tenant.store, run.session_id)
+    try:
+        async with aclosing(shown):
+            async for each in shown:
+                if each is None:
+                    yield BEAT
+                    continue
+                for event in events.take(each):
+                    yield data_event(event)
+        run = await tenant.runs.read(run_id)
+        questions = await questions_to_people(tenant.store, run.session_id)
+    except EkidenError as exc:
+        yield data_event({"type": "RUN_ERROR", "message": cut_off(run_id, exc), "code": exc.code})
+        return
     for event in events.finish(run, questions):
         yield data_event(event)
 

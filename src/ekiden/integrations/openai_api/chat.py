@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
+from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
@@ -32,6 +33,7 @@ from ekiden.integrations.openai_api.turns import ChatTurn, take_turn, waiting_no
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.answers import Starts, TheCaller
+from ekiden.server.problems import status_of
 from ekiden.server.streams.follow import (
     Piece,
     Speech,
@@ -39,7 +41,7 @@ from ekiden.server.streams.follow import (
     SpeechStarted,
     without_undone_items,
 )
-from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams, data_event
+from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams, cut_off, data_event
 from ekiden.sessions import is_transfer
 
 
@@ -300,9 +302,13 @@ async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGen
     if with_usage:
         head["usage"] = None
     yield data_event({**head, **_choice({"role": "assistant", "content": ""}), "metadata": ids})
-    async with aclosing(answer.pieces(beat_s=beat_s)) as pieces:
-        async for piece in pieces:
-            yield data_event({**head, **_choice({"content": piece})}) if piece else BEAT
+    try:
+        async with aclosing(answer.pieces(beat_s=beat_s)) as pieces:
+            async for piece in pieces:
+                yield data_event({**head, **_choice({"content": piece})}) if piece else BEAT
+    except EkidenError as exc:
+        reason = cut_off(answer.run_id, exc)
+        answer.failure = {"status": status_of(exc), "message": reason, "code": exc.code}
     if answer.failure is not None:
         yield data_event(error_body(**answer.failure))
         yield b"data: [DONE]\n\n"

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ekiden.core.errors import SessionError
+from ekiden.core.errors import EkidenError, SessionError
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.runs import Run
 from ekiden.core.values import dumps
@@ -67,7 +67,7 @@ from ekiden.server.streams.follow import (
     decide,
     without_undone_items,
 )
-from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams, cut_off
 from ekiden.sessions.session import run_number
 
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)
@@ -341,11 +341,15 @@ async def _stream(
                     continue
                 for event in output.take(shown):
                     yield sent(event)
+        run = await work.followed.read()
+        for event in await _endings(tenant, run, output):
+            yield sent(event)
+    except EkidenError as exc:
+        reason = cut_off(str(work.id), exc)
+        yield sent({"type": "error", "code": exc.code, "message": reason, "param": None})
+        return
     finally:
         work.followed.close()
-    run = await work.followed.read()
-    for event in await _endings(tenant, run, output):
-        yield sent(event)
     status = response_status(run)
     if status in ("queued", "in_progress"):
         stopping = "the server is stopping, and the run continues: GET the response later"

@@ -87,6 +87,12 @@ def encoded(shown: Shown | Inner) -> bytes:
     return format_sse_event(event=shown.type, id=str(shown.seq), data_str=dumps(shown.to_json()))
 
 
+def cut_off(name: str, error: EkidenError) -> str:
+    """Log that an error cut off the stream called `name`, and return the reason for the client."""
+    _log.warning("the stream of %s was cut off: %s", name, error.code)
+    return words_for(error)
+
+
 async def run_stream(
     desk: TenantService,
     run_id: str,
@@ -107,7 +113,7 @@ async def run_stream(
             return
         run = await desk.runs.read_ended(run_id)
     except EkidenError as exc:
-        _log.warning("the stream of %s was cut off: %s", run_id, exc.code)
+        cut_off(run_id, exc)
         return
     waits_too = ACTIVE | {"waiting"} if through_waits else ACTIVE
     if run.status not in waits_too:
@@ -125,7 +131,7 @@ async def session_stream(
             async for shown in watching:
                 yield BEAT if shown is None else encoded(shown)
     except EkidenError as exc:
-        _log.warning("the stream of %s was cut off: %s", session_id, exc.code)
+        cut_off(session_id, exc)
 
 
 class Streams:
