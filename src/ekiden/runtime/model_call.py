@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -151,13 +151,17 @@ def _identity(item: Item) -> tuple[str, str] | None:
     return None
 
 
-async def ask_model(run: RunState) -> ModelResponse:
+def ask_model(run: RunState) -> Coroutine[Any, Any, ModelResponse]:
     """Call the active agent's model, with its hooks. Raises the exceptions of model and hooks."""
+    if run.hooks is None and run.agent.hooks is None:
+        return call_model(run)
+    return _ask_with_hooks(run)
+
+
+async def _ask_with_hooks(run: RunState) -> ModelResponse:
     model = resolve(run)
     request = await _request(run)
     agent, hooks = run.agent, run.hooks
-    if hooks is None and agent.hooks is None:
-        return await call_model(run, model, request)
     context, own = run.context, agent.hooks
     prompt, shown = request.instructions, list(request.input)
     await both(
@@ -185,8 +189,15 @@ async def _stay(run: RunState) -> None:
         await run.commit()
 
 
-async def call_model(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
-    """Make one model call, and count its usage. Raises `Spent` if a shared budget is used up."""
+async def call_model(
+    run: RunState, model: Model | None = None, request: ModelRequest | None = None
+) -> ModelResponse:
+    """Make one model call, and count its usage. Raises `Spent` if a shared budget is used up.
+
+    Without `model` and `request`, the active agent's model gets the request of the turn.
+    """
+    model = resolve(run) if model is None else model
+    request = await _request(run) if request is None else request
     if (
         run.shared_budgets.outer
         or run.cursor.budget.shared_budget is not None

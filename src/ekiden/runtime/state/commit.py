@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -51,7 +51,7 @@ class _Batch:
     cursor: dict[str, Any]
     state: StateChange | None
     items_before: int
-    new_handoffs: list[PendingHandoff]
+    new_handoffs: Sequence[PendingHandoff]
     side_writes: SideWrites
     stored: bool = False
 
@@ -142,7 +142,7 @@ class Committing(Recording):
 
     def discard(self) -> None:
         """Drop all records that are not stored. Spent tokens and time still count."""
-        self._new_handoffs.clear()
+        self._new_handoffs = ()
         self._side_writes = NO_SIDE_WRITES
         self.shared_budgets.charged = None
         self.questions = self.kept = None
@@ -349,7 +349,7 @@ class Committing(Recording):
         self._side_writes = NO_SIDE_WRITES
         self.kept = None
         # While this batch is being stored, other tools record for the next commit.
-        self._pending, self._steps, self._new_handoffs = [], {}, []
+        self._pending, self._steps, self._new_handoffs = [], {}, ()
         self._pending_items = len(self.visible)
         return batch
 

@@ -30,7 +30,7 @@ _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
 class RunBudget(Component):
     """The usage and the limits of a run."""
 
-    narrowed: dict[str, float] = field(default_factory=dict)
+    narrowed: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
     """The limits of tokens, seconds and money after handoffs, counted from the start of the run."""
     limits: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
     """The limits given for this run, by name. See `RunConfig.given`."""
@@ -52,7 +52,7 @@ class RunBudget(Component):
 
     def to_json(self, data: dict[str, Any]) -> None:
         if self.narrowed:
-            data["bu"] = self.narrowed.copy()
+            data["bu"] = dict(self.narrowed)
         if self.limits:
             data["li"] = dict(self.limits)
         if self.spent_s:
@@ -70,7 +70,7 @@ class RunBudget(Component):
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         get = data.get
         budget = cls(
-            dict(data["bu"]) if "bu" in data else {}, get("li", NO_LIMITS), get("sp", 0.0),
+            get("bu", NO_LIMITS), get("li", NO_LIMITS), get("sp", 0.0),
             Usage.from_json(data["u"]) if "u" in data else Usage(),
         )  # fmt: skip
         if "ou" in data:

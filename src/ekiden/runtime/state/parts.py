@@ -364,6 +364,10 @@ class Outbox:
             self._seen = None
 
 
+NO_OUTBOX = Outbox()
+"""The outbox of runs without observers. They share it, because it stays empty."""
+
+
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()

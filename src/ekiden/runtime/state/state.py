@@ -21,6 +21,7 @@ from ekiden.runtime.state.cursor_handoffs import Compensation
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.parts import (
+    NO_OUTBOX,
     NO_SIDE_WRITES,
     ChildSessions,
     Deadline,
@@ -125,7 +126,7 @@ class RunState(Committing):
         self.history_length = self._pending_items = len(visible)
         self.call_ids = call_ids(visible)
         self.work = WorkClock(self.config.clock)
-        self.outbox = Outbox()
+        self.outbox = Outbox() if self.is_watched or self.live else NO_OUTBOX
         self.interruption = Interruption(cursor, self.work)
         if hold is not None:
             hold.on_request = self._requested
@@ -165,7 +166,7 @@ class RunState(Committing):
         self.added_items = ()
         self.trigger_notes = {}
         self._side_writes = NO_SIDE_WRITES
-        self._new_handoffs = []
+        self._new_handoffs = ()
         self._pending = []
         self._steps = {}
 
@@ -180,7 +181,7 @@ class RunState(Committing):
                 self.options.context,
                 self.cursor.budget.usage,
                 session_id=self.claim.session_id,
-                variables=Tracked(self.variables, self.cursor),
+                variables=Tracked(self),
                 link=self,
             )
         return self._context

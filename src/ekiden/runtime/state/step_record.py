@@ -232,7 +232,7 @@ class Recording:
     _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
     _labels: Mapping[str, str]
-    _new_handoffs: list[PendingHandoff]
+    _new_handoffs: Sequence[PendingHandoff]
     """The open handoffs that the next commit stores for the first time."""
     _pending: list[Event]
     _pending_items: int
@@ -364,7 +364,7 @@ class Recording:
     def open_handoff(self, pending: PendingHandoff) -> None:
         """Add an open handoff. From the next commit on, it must be confirmed or rolled back."""
         self.cursor.handoffs.open.append(pending)
-        self._new_handoffs.append(pending)
+        self._new_handoffs = [*self._new_handoffs, pending]
 
     def publish(self, name: str, data: Any) -> None:
         """See `RunContextWrapper.publish`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
@@ -294,6 +294,15 @@ def _boxed(values: Mapping[str, Any], name: str) -> list[Any] | None:
     return [values[name]] if name in values else None
 
 
+class VariablesOwner(Protocol):
+    """A run, which creates its variables at their first use."""
+
+    cursor: Cursor
+
+    @property
+    def variables(self) -> Variables: ...
+
+
 class Tracked(MutableMapping[str, Any]):
     """All variables of a run by name. Variables of the user and the app have a prefix.
 
@@ -301,10 +310,10 @@ class Tracked(MutableMapping[str, Any]):
     work since the last handoff.
     """
 
-    __slots__ = ("_cursor", "_variables")
+    __slots__ = ("_run",)
 
-    def __init__(self, variables: Variables, cursor: Cursor) -> None:
-        self._variables, self._cursor = variables, cursor
+    def __init__(self, run: VariablesOwner) -> None:
+        self._run = run
 
     def __getitem__(self, name: str) -> Any:
         values, bare = self._place(name)
@@ -317,7 +326,7 @@ class Tracked(MutableMapping[str, Any]):
         return bare in values
 
     def __iter__(self) -> Iterator[str]:
-        variables = self._variables
+        variables = self._run.variables
         names = [name for name in variables.own if not is_shared_name(name)]
         for scope, shared in variables.shared.items():
             names += [f"{scope}:{name}" for name in shared.values]
@@ -334,7 +343,7 @@ class Tracked(MutableMapping[str, Any]):
         if is_new:
             check_room(name, len(values))
         if is_new or values[bare] != value:
-            self._cursor.handoffs.work += 1
+            self._run.cursor.handoffs.work += 1
         self._put(name, value)
 
     def __delitem__(self, name: str) -> None:
@@ -347,12 +356,12 @@ class Tracked(MutableMapping[str, Any]):
         """Raise `UserError` if a variable of this run cannot have this name."""
         check_name(name)
         scope, _ = split_name(name)
-        if scope in ("user", "app") and scope not in self._variables.shared:
+        if scope in ("user", "app") and scope not in self._run.variables.shared:
             raise no_owner(scope, name)
 
     def _place(self, name: str) -> tuple[Mapping[str, Any], str]:
         """The mapping that contains the variable, and its name there."""
-        variables = self._variables
+        variables = self._run.variables
         if type(name) is str and ":" in name:
             scope, bare = split_name(name)
             if scope == "user" or scope == "app":
@@ -362,7 +371,7 @@ class Tracked(MutableMapping[str, Any]):
         return variables.own, name
 
     def _put(self, name: str, value: Any) -> None:
-        variables = self._variables
+        variables = self._run.variables
         variables.changed = True
         scope, bare = split_name(name)
         if scope == "user" or scope == "app":

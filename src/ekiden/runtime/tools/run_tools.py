@@ -102,7 +102,7 @@ async def _concurrently(
 
     async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
         nonlocal left
-        draft = Draft(Tracked(run.variables, run.cursor))
+        draft = Draft(Tracked(run))
         try:
             decision = None if each.tool.confirmation is None else await _decide(run, each)
             async with slots:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
@@ -32,6 +33,9 @@ from ekiden.storage.values import (
 
 if TYPE_CHECKING:
     from ekiden.storage.memory.documents import MemoryFeed
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class MemorySession:
@@ -79,11 +83,11 @@ class MemorySession:
         self.status: SessionStatus = new.status
         self.outcome: str | None = None
         self.user_id = new.user_id
-        self.meta: dict[str, Any] = {}
+        self.meta = _NOTHING
         if new.meta:
             self.meta = checked_copy(new.meta, "`meta` of session {!r}", new.id)
         self.cursor: dict[str, Any] = {}
-        self.variables: Mapping[str, Any] = {}
+        self.variables = _NOTHING
         self.seq = 0
         self.epoch = 0
         self.owner: str | None = None
