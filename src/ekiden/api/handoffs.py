@@ -8,15 +8,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 
 from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, name_of
-from ekiden.api.methods.values import (
-    EVENT_CURSOR,
-    PERSON,
-    PLAIN,
-    SAID,
-    SESSION_ID,
-    Moment,
-    Pages,
-)
+from ekiden.api.methods.values import EVENT_CURSOR, PERSON, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoffs import ActorKind, PolicyName, StatusName

@@ -23,14 +23,7 @@ from ekiden.storage.chain import (
 
 _PAGE = 1000
 
-UNREADABLE = (
-    StoreDamaged,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    RecursionError,
-)
+UNREADABLE = (StoreDamaged, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """The exceptions that damaged data can cause when it is read."""
 
 

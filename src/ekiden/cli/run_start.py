@@ -20,12 +20,7 @@ from ekiden.cli.projects import (
     title_of,
     user_here,
 )
-from ekiden.cli.prompts import (
-    TerminalApprover,
-    approver,
-    ask_on_terminal,
-    is_attended,
-)
+from ekiden.cli.prompts import TerminalApprover, approver, ask_on_terminal, is_attended
 from ekiden.cli.run_follow import (
     BUSY_S,
     LocalRun,

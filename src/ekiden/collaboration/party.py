@@ -151,11 +151,7 @@ class Party:
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise UserError(f"a bid's `score` must be a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)
-        body = {
-            **first_terms(record),
-            "score": float(score),
-            "offer": plain_json("offer", offer),
-        }
+        body = {**first_terms(record), "score": float(score), "offer": plain_json("offer", offer)}
         return await self._send(record, "bid", body, answers=record.messages[0].id, key=key)
 
     async def decline(

@@ -79,13 +79,7 @@ _WRONG: Final[Mapping[str, str]] = {
     "\u200b": "there is an invisible character here; remove it",
 }
 _LONGEST_WRONG = 3
-_ESCAPES: Final[Mapping[str, str]] = {
-    "\\": "\\",
-    '"': '"',
-    "'": "'",
-    "n": "\n",
-    "t": "\t",
-}
+_ESCAPES: Final[Mapping[str, str]] = {"\\": "\\", '"': '"', "'": "'", "n": "\n", "t": "\t"}
 
 
 def tokens_of(text: str) -> list[Token]:

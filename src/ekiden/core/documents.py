@@ -10,16 +10,7 @@ from dataclasses import MISSING, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import (
-    Any,
-    ClassVar,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ekiden.core.dataclass import dataclass
 

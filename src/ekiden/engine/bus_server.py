@@ -267,10 +267,7 @@ class CollaborationWorker:
         stopping = asyncio.Event() if self._stopping is None else self._stopping()
         if stopping.is_set():
             return
-        tasks = [
-            asyncio.create_task(self._for_ever()),
-            asyncio.create_task(stopping.wait()),
-        ]
+        tasks = [asyncio.create_task(self._for_ever()), asyncio.create_task(stopping.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -404,11 +404,7 @@ def _new_row(place: int, item: Item) -> NewRow:
 
 def _plain(row: FilterRow | NewRow) -> dict[str, Any]:
     named = [each.name for each in fields(row) if each.name not in ("index", "item")]
-    return {
-        "index": row.index,
-        "label": row.label,
-        **{name: getattr(row, name) for name in named},
-    }
+    return {"index": row.index, "label": row.label, **{name: getattr(row, name) for name in named}}
 
 
 def _label(item: Item) -> str:

@@ -111,11 +111,7 @@ def escalation_start_us(item: InboxItem) -> int | None:
 
 
 def _times(item: InboxItem) -> list[int]:
-    times = (
-        item.deadline_us,
-        item.escalate_at_us if item.chain else None,
-        item.snoozed_until_us,
-    )
+    times = (item.deadline_us, item.escalate_at_us if item.chain else None, item.snoozed_until_us)
     return [each for each in times if each is not None]
 
 

@@ -186,11 +186,7 @@ async def _store(url: str) -> Check:
     try:
         path = sqlite_path(url)
         if path is not None and not path.exists():
-            return Check(
-                name="store",
-                status="ok",
-                detail=f"{path}: the first run creates it",
-            )
+            return Check(name="store", status="ok", detail=f"{path}: the first run creates it")
         async with open_store(url, create=False) as store:
             info = await store.info()
             facts = {name: fact for name, fact in info.items() if name not in _NOT_LISTED}

@@ -9,26 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Team
-from ekiden.core.errors import (
-    EkidenError,
-    LeaseLost,
-    SessionBusy,
-    SessionNotFound,
-    StoreError,
-)
+from ekiden.core.errors import EkidenError, LeaseLost, SessionBusy, SessionNotFound, StoreError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.handoffs import HandoffResult

@@ -81,10 +81,7 @@ def _template(name: str) -> Template:
 def _sources(template: Template) -> list[tuple[Traversable, PurePosixPath]]:
     """The files of a template, with their paths in the folder."""
     home = files("ekiden.project") / "templates"
-    found = [
-        *_walk(home / _COMMON, PurePosixPath()),
-        *_walk(home / template, PurePosixPath()),
-    ]
+    found = [*_walk(home / _COMMON, PurePosixPath()), *_walk(home / template, PurePosixPath())]
     return sorted(found, key=lambda pair: pair[1])
 
 

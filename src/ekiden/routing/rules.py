@@ -110,12 +110,7 @@ class RuleStage:
         matched = [score for score in found if score.score > 0]
         priorities = self._priorities
         matched.sort(
-            key=lambda each: (
-                -each.score,
-                -priorities[each.agent],
-                -len(each.patterns),
-                each.agent,
-            )
+            key=lambda each: (-each.score, -priorities[each.agent], -len(each.patterns), each.agent)
         )
         return _with_confidence(matched)
 

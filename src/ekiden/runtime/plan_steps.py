@@ -99,11 +99,7 @@ class PlanSteps:
 
     def begin_attempt(self, place: int, task: AgentTask, attempt: int) -> None:
         """Record an attempt at the task."""
-        details: dict[str, Any] = {
-            "phase": "started",
-            "task_id": task.task_id,
-            "agent": task.agent,
-        }
+        details: dict[str, Any] = {"phase": "started", "task_id": task.task_id, "agent": task.agent}
         if attempt > 1:
             details["attempt"] = attempt
         self._run.record("task", details=details)

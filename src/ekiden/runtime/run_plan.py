@@ -21,13 +21,7 @@ from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import ModelBehaviorError, SessionError, StoreUnavailable, UserError
 from ekiden.core.errors.messages import BusError
 from ekiden.core.faults import fault_point
-from ekiden.core.plan import (
-    AgentResult,
-    AskModel,
-    PlanFailed,
-    PlanSettings,
-    TaskDecomposition,
-)
+from ekiden.core.plan import AgentResult, AskModel, PlanFailed, PlanSettings, TaskDecomposition
 from ekiden.core.questions import Ask
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps

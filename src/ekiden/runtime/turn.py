@@ -159,13 +159,7 @@ async def think(run: RunState) -> None:
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
         # Text for the user counts as work, so a return to an earlier agent is then allowed.
         run.cursor.handoffs.work += 1
-    run.record(
-        "llm_call",
-        items=output,
-        step=key,
-        duration_us=duration_us,
-        details=details,
-    )
+    run.record("llm_call", items=output, step=key, duration_us=duration_us, details=details)
     await conclude(run, calls, outcome)
 
 

@@ -23,11 +23,7 @@ from ekiden.sessions.replica import (
     replicated_event,
     result_ids,
 )
-from ekiden.sessions.replica_progress import (
-    DueSession,
-    ReplicaProgress,
-    SentEvents,
-)
+from ekiden.sessions.replica_progress import DueSession, ReplicaProgress, SentEvents
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.feed_position import FeedPositionLost, wait_for_stop
 

@@ -219,10 +219,7 @@ def _model_call(span: Span) -> _Named:
 
 def _tool(span: Span) -> _Named:
     tool = _short(str(span.details.get("tool") or span.name))
-    attributes: dict[str, Attribute] = {
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.type": "function",
-    }
+    attributes: dict[str, Attribute] = {"gen_ai.tool.name": tool, "gen_ai.tool.type": "function"}
     call_id = span.details.get("call_id")
     if isinstance(call_id, str):
         attributes["gen_ai.tool.call.id"] = _short(call_id)

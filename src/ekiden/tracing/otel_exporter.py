@@ -385,11 +385,7 @@ def is_disabled() -> bool:
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-_RELATIONS: Mapping[SpanKind, str] = {
-    "handoff": "target",
-    "agent": "handoff",
-    "run": "resumes",
-}
+_RELATIONS: Mapping[SpanKind, str] = {"handoff": "target", "agent": "handoff", "run": "resumes"}
 """The relation of a span's links, by the kind of the span."""
 
 

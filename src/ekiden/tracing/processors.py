@@ -136,12 +136,7 @@ class TraceDispatcher:
         builder = self._builders.get((event.session_id, created_at_us))
         if builder is None:
             context = self._contexts.pop(event.session_id, context)
-            builder = SpanBuilder(
-                event.session_id,
-                context,
-                cost=self._cost,
-                is_live=True,
-            )
+            builder = SpanBuilder(event.session_id, context, cost=self._cost, is_live=True)
             builder.created_at_us = created_at_us
             self._keep(builder)
         self._process(builder, [event])

@@ -295,12 +295,7 @@ CAPABILITY = Object(
         example="debugging",
     ),
     Field(name="description", kind=Text(), text="One sentence."),
-    Field(
-        name="proficiency",
-        kind=Number(low=0, high=1),
-        text="Skill level.",
-        default=1.0,
-    ),
+    Field(name="proficiency", kind=Number(low=0, high=1), text="Skill level.", default=1.0),
     Field(
         name="tags",
         kind=ListOf(item=Text(), wanted=_WORDS),

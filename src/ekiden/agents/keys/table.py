@@ -51,14 +51,7 @@ from ekiden.agents.keys.sections import (
 )
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.profile import (
-    LABEL,
-    LABEL_RULE,
-    Capability,
-    Scope,
-    Triggers,
-    is_label,
-)
+from ekiden.core.profile import LABEL, LABEL_RULE, Capability, Scope, Triggers, is_label
 from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.core.text.wording import (
     INHERIT,
@@ -215,12 +208,7 @@ AGENT = Object(
         ),
         text="Skills of the agent. An entry is a mapping, or only the name of a capability.",
     ),
-    Field(
-        name="available",
-        kind=Flag(),
-        text="Whether the agent accepts handoffs.",
-        default=True,
-    ),
+    Field(name="available", kind=Flag(), text="Whether the agent accepts handoffs.", default=True),
     Field(
         name="max_sessions",
         kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
@@ -266,11 +254,7 @@ AGENT = Object(
         "waits for the answer. `true` allows the role in the setting `inbox.role`.",
         example=["support"],
     ),
-    Field(
-        name="guardrails",
-        kind=GUARDRAILS,
-        text="Checks of input, output, tools and handoffs.",
-    ),
+    Field(name="guardrails", kind=GUARDRAILS, text="Checks of input, output, tools and handoffs."),
     Field(
         name="memory",
         kind=MEMORY,

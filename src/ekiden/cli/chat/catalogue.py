@@ -97,11 +97,7 @@ COMMANDS: tuple[Command, ...] = (
         help="Show the session's state and variables, now or after event N.",
     ),
     Command(name="cost", help="Show the tokens and cost of the session's model calls."),
-    Command(
-        name="session search",
-        usage="TEXT",
-        help="Search sessions by title and content.",
-    ),
+    Command(name="session search", usage="TEXT", help="Search sessions by title and content."),
     Command(
         name="fork",
         usage="[SEQ]",

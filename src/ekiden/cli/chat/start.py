@@ -207,11 +207,7 @@ def open_roster(flags: ChatFlags) -> Roster:
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
 
-    given = {
-        "model": flags.model,
-        "agents.routing.strategy": flags.strategy,
-        "user": flags.user,
-    }
+    given = {"model": flags.model, "agents.routing.strategy": flags.strategy, "user": flags.user}
     overrides = {name: value for name, value in given.items() if value is not None}
     root = Path.cwd()
     settings = load_settings(root, overrides=overrides).settings

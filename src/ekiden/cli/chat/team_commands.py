@@ -211,10 +211,7 @@ async def trace(chat: Chat, argument: str) -> CommandReply:
         )
         for event in events
     ]
-    record = {
-        "session_id": chat.session_id,
-        "events": [_without_items(event) for event in events],
-    }
+    record = {"session_id": chat.session_id, "events": [_without_items(event) for event in events]}
     table = Table(
         headers=("#", "time", "event", "agent", "took", "what"),
         rows=rows,

@@ -8,12 +8,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
-from ekiden.core.conversation.model import (
-    Item,
-    is_message,
-    text_of,
-    user_message,
-)
+from ekiden.core.conversation.model import Item, is_message, text_of, user_message
 from ekiden.core.values import dumps
 
 _STRINGS = {str}

@@ -9,13 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ekiden.core.checks.fields import Seconds, check_fields
-from ekiden.core.context import (
-    Parameterized,
-    RunContextWrapper,
-    TContext,
-    ToolContext,
-    TOutput,
-)
+from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError

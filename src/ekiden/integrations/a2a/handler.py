@@ -51,13 +51,7 @@ from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, To
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.values import check_id, dumps, new_id
-from ekiden.integrations.a2a.tasks import (
-    TERMINAL,
-    data_of,
-    list_tasks,
-    read_task,
-    run_updates,
-)
+from ekiden.integrations.a2a.tasks import TERMINAL, data_of, list_tasks, read_task, run_updates
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access import Caller

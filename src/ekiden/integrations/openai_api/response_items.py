@@ -18,14 +18,7 @@ from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
 from ekiden.hub.hub import Shown
 from ekiden.integrations.openai_api.bodies import BadRequest
-from ekiden.server.streams.follow import (
-    Broken,
-    Piece,
-    Speech,
-    SpeechEnded,
-    SpeechStarted,
-    choices,
-)
+from ekiden.server.streams.follow import Broken, Piece, Speech, SpeechEnded, SpeechStarted, choices
 from ekiden.sessions import is_transfer
 
 _ROLES = ("system", "developer", "user")

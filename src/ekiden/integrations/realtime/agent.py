@@ -17,11 +17,7 @@ from ekiden.core.profile import Capability, Confirmation
 from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.core.tools.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.offers import (
-    default_handoff,
-    enabled_entries,
-    resolve_tool_name_collisions,
-)
+from ekiden.handoff.offers import default_handoff, enabled_entries, resolve_tool_name_collisions
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
 from ekiden.integrations.realtime.model import RealtimeSetup
 

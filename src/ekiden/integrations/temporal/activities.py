@@ -11,13 +11,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from ekiden.core.errors import (
-    LeaseLost,
-    SessionBusy,
-    SessionNotFound,
-    StoreError,
-    StoreUnavailable,
-)
+from ekiden.core.errors import LeaseLost, SessionBusy, SessionNotFound, StoreError, StoreUnavailable
 from ekiden.core.values import owner_name
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.names import ActivityInput, AdvanceResult, Due, labelled_queue

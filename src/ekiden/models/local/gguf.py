@@ -114,10 +114,7 @@ def check_gguf(path: Path) -> GgufInfo:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[mmap.mmap, int]]:
     try:
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield data, len(data)
     except FileNotFoundError as exc:
         raise UserError(f"there is no model file {path}") from exc

@@ -17,12 +17,7 @@ from ekiden.core.handoffs import HandoffTerms, RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.requests import check_cycle, check_depth
 from ekiden.handoff.selection import paired
-from ekiden.runtime.conversation import (
-    filtered,
-    filtered_data,
-    has_withheld,
-    view_for_others,
-)
+from ekiden.runtime.conversation import filtered, filtered_data, has_withheld, view_for_others
 from ekiden.runtime.handoff.acceptance import (
     StateBefore,
     check_acceptance,
@@ -35,13 +30,7 @@ from ekiden.runtime.handoff.acceptance import (
 from ekiden.runtime.handoff.rollback import undo_staged
 from ekiden.runtime.outcome import describe, is_bug, log_error, warn
 from ekiden.runtime.questions.cancel_question import withdraw_questions
-from ekiden.runtime.state.attempt import (
-    NO_ADDITIONS,
-    Attempt,
-    announce,
-    give_up_tried,
-    received,
-)
+from ekiden.runtime.state.attempt import NO_ADDITIONS, Attempt, announce, give_up_tried, received
 from ekiden.runtime.state.budget import narrowed
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.state.cursor_handoffs import USER, PendingHandoff

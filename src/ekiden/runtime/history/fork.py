@@ -31,14 +31,7 @@ from ekiden.runtime.state.step_record import (
 )
 from ekiden.sessions import Session, current_events, is_rewind
 from ekiden.sessions.state import STATE, changes_between, recorded_changes
-from ekiden.storage.base import (
-    Claim,
-    Commit,
-    NewSession,
-    SessionPatch,
-    SessionRow,
-    Store,
-)
+from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0

@@ -9,13 +9,7 @@ from typing import Any
 from ekiden.core.conversation.model import begins_chain
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.runtime.history.replay import (
-    Replay,
-    beginning,
-    begins_run,
-    is_given,
-    runs_begun,
-)
+from ekiden.runtime.history.replay import Replay, beginning, begins_run, is_given, runs_begun
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import (

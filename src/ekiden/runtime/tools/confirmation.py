@@ -431,10 +431,7 @@ def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
     resolved, and control and invisible characters are spelled out, so that nothing is hidden. If
     long arguments are shortened, this is marked.
     """
-    filled = {
-        "{tool_name}": tool,
-        "{tool_args}": shortened(_readable(arguments), _MAX_SHOWN),
-    }
+    filled = {"{tool_name}": tool, "{tool_args}": shortened(_readable(arguments), _MAX_SHOWN)}
     template = shortened(confirmation.prompt_template, _MAX_TEMPLATE)
     for label, place in (("tool", "{tool_name}"), ("arguments", "{tool_args}")):
         if place not in confirmation.prompt_template[:_MAX_TEMPLATE]:

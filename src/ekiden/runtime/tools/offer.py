@@ -13,11 +13,7 @@ from ekiden.core.handoffs import Handoff
 from ekiden.core.roles import MemoryRecord, Recall
 from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.offers import (
-    all_handoffs,
-    enabled_entries,
-    resolve_tool_name_collisions,
-)
+from ekiden.handoff.offers import all_handoffs, enabled_entries, resolve_tool_name_collisions
 from ekiden.runtime.conversation import facts_of
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState

@@ -35,14 +35,7 @@ _UNDER: Final = ("/api/v1/", "/v1/")
 BY_ROUTE: Final = frozenset({"/api/v1/runs"})
 """Routes that handle the key themselves, with `start_once`, which stores the key with the run."""
 _KEPT_HEADERS: Final = frozenset(
-    {
-        b"content-type",
-        b"location",
-        b"etag",
-        b"cache-control",
-        b"x-ekiden-session",
-        b"x-ekiden-run",
-    }
+    {b"content-type", b"location", b"etag", b"cache-control", b"x-ekiden-session", b"x-ekiden-run"}
 )
 _SESSION_HEADER: Final = b"x-ekiden-session"
 _SESSION_PATH: Final = re.compile(r"/api/v1/sessions/([^/]+)(?:/|$)")

@@ -65,9 +65,7 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             ),
         },
     ),
-    "agent_start": EventKind(
-        "An agent started, at the beginning of a run or after a handoff.",
-    ),
+    "agent_start": EventKind("An agent started, at the beginning of a run or after a handoff."),
     "llm_call": EventKind(
         "A model answered. `items` contains the answer. A failed model call has no event of its "
         "own; the run's `agent_error` event reports it.",

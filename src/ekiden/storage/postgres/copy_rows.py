@@ -19,10 +19,7 @@ from ekiden.storage.copying import (
     Row,
     TableName,
 )
-from ekiden.storage.postgres.rows import (
-    from_column_or_null,
-    to_column_or_null,
-)
+from ekiden.storage.postgres.rows import from_column_or_null, to_column_or_null
 from ekiden.storage.search import to_bytes, words_of
 from ekiden.storage.values import EXACT_COUNT
 

@@ -69,10 +69,7 @@ _BROKEN: tuple[type[BaseException], ...] = (
     TimeoutError,
 )
 
-UNSTORABLE: tuple[type[BaseException], ...] = (
-    asyncpg.DataError,
-    asyncpg.ProgramLimitExceededError,
-)
+UNSTORABLE: tuple[type[BaseException], ...] = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 """Values that PostgreSQL cannot store: a key that is too long, a number that is too large."""
 
 _FORBIDDEN: tuple[type[BaseException], ...] = (

@@ -12,14 +12,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.core.values import is_dead, loads
-from ekiden.storage.base import (
-    Claim,
-    Document,
-    Loaded,
-    QueueMessage,
-    SessionRow,
-    StoredMessage,
-)
+from ekiden.storage.base import Claim, Document, Loaded, QueueMessage, SessionRow, StoredMessage
 from ekiden.storage.chain import commit_digest
 from ekiden.storage.records import head_start_sql
 from ekiden.storage.values import json_text

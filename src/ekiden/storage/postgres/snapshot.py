@@ -6,12 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, Self, TypeVar, cast
 
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.stored_data import (
-    CopyDiffers,
-    NotCopyable,
-    StoreNotEmpty,
-    StoreUnfinished,
-)
+from ekiden.core.errors.stored_data import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values import dumps, new_id
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (

@@ -9,13 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ekiden.core.errors import (
-    EngineTooOld,
-    StoreEmpty,
-    StoreTooNew,
-    StoreUnavailable,
-    UserError,
-)
+from ekiden.core.errors import EngineTooOld, StoreEmpty, StoreTooNew, StoreUnavailable, UserError
 from ekiden.storage.copying import Migration, TableName, check_applied, check_newer, load_migrations
 from ekiden.storage.postgres.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.changes import Changes

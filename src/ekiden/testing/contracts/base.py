@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.events import Event, EventType
-from ekiden.storage.base import (
-    Claim,
-    Commit,
-    Document,
-    NewSession,
-    SessionPatch,
-    SessionRow,
-    Store,
-)
+from ekiden.storage.base import Claim, Commit, Document, NewSession, SessionPatch, SessionRow, Store
 
 LEASE_S = 30.0
 """The lease of all claims in the tests, in seconds. `advance_clock` lets the lease expire without

@@ -108,10 +108,7 @@ REFUSED: dict[str, tuple[type[EkidenError], dict[str, Any]]] = {
     ),
     "no end": (UserError, {"settles": [MessageSettle(key="k", state="open")]}),
     "cursor that is not JSON": (UserError, {"openings": [opening(cursor={"a": object()})]}),
-    "variables that are not JSON": (
-        UserError,
-        {"openings": [opening(variables={"a": object()})]},
-    ),
+    "variables that are not JSON": (UserError, {"openings": [opening(variables={"a": object()})]}),
 }
 """Parts that make a store refuse the whole batch, by reason. Each has its error and the parts."""
 

@@ -8,13 +8,7 @@ from typing import get_args
 
 import pytest
 
-from ekiden.core.errors import (
-    EkidenError,
-    LeaseLost,
-    QueueFull,
-    StaleDocument,
-    StepConflict,
-)
+from ekiden.core.errors import EkidenError, LeaseLost, QueueFull, StaleDocument, StepConflict
 from ekiden.core.events import Event, EventType
 from ekiden.storage.base import Commit, DocumentWrite, QueuePut, SessionPatch, Store
 from ekiden.testing.contracts.base import (

@@ -95,14 +95,7 @@ class FindMessageContract(StoreContractBase):
             await store.find_messages(limit=limit)
 
 
-ENDS: tuple[MessageState, ...] = (
-    "answered",
-    "failed",
-    "timed_out",
-    "cancelled",
-    "expired",
-    "dead",
-)
+ENDS: tuple[MessageState, ...] = ("answered", "failed", "timed_out", "cancelled", "expired", "dead")
 
 
 class SettleContract(StoreContractBase):

@@ -207,11 +207,7 @@ class Team:
             relay.told[id(context.failure)] = shown
             raise context.failure
         if tool.custom_data_extractor is not None:
-            item = {
-                "call_id": ctx.tool_call_id,
-                "output": shown,
-                "type": "function_call_output",
-            }
+            item = {"call_id": ctx.tool_call_id, "output": shown, "type": "function_call_output"}
             relay.custom_data[ctx.tool_call_id] = await settled(
                 tool.custom_data_extractor(
                     FunctionToolCustomDataContext(context, tool, output, item)

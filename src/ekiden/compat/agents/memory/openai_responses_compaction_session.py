@@ -11,11 +11,7 @@ from pydantic import BaseModel
 
 from ekiden.compat.agents.logger import logger as logger
 from ekiden.compat.agents.memory.openai_conversations_session import OpenAIConversationsSession
-from ekiden.compat.agents.memory.session import (
-    OpenAIResponsesCompactionArgs,
-    Session,
-    SessionABC,
-)
+from ekiden.compat.agents.memory.session import OpenAIResponsesCompactionArgs, Session, SessionABC
 from ekiden.compat.agents.models.openai_provider import default_client
 from ekiden.compat.agents.not_supported import placeholders
 

@@ -14,11 +14,7 @@ from ekiden.compat.agents.exceptions import ModelBehaviorError, UserError
 from ekiden.compat.agents.items import ModelResponse
 from ekiden.compat.agents.logger import logger
 from ekiden.compat.agents.models.chatcmpl_converter import Converter
-from ekiden.compat.agents.models.chatcmpl_helpers import (
-    HEADERS,
-    HEADERS_OVERRIDE,
-    ChatCmplHelpers,
-)
+from ekiden.compat.agents.models.chatcmpl_helpers import HEADERS, HEADERS_OVERRIDE, ChatCmplHelpers
 from ekiden.compat.agents.models.chatcmpl_stream_handler import ChatCmplStreamHandler, usage_data
 from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.models.interface import Model, ModelTracing
@@ -149,10 +145,7 @@ class OpenAIChatCompletionsModel(Model):
     def _span(self, body: dict[str, Any], settings: Any, tracing: ModelTracing) -> Any:
         return generation_span(
             model=self.model,
-            model_config={
-                **settings.to_traceable_dict(),
-                "base_url": str(self._client.base_url),
-            },
+            model_config={**settings.to_traceable_dict(), "base_url": str(self._client.base_url)},
             input=body["messages"] if tracing.include_data() else None,
             disabled=tracing.is_disabled(),
         )

@@ -472,10 +472,7 @@ def _with_extras(body: dict[str, Any], extra: dict[str, Any], settings: Any) -> 
             f"responses.create() got multiple values for keyword argument{plural} {names}"
         )
     given = {
-        "extra_headers": {
-            "User-Agent": "Agents/Python 0.24.0",
-            **(settings.extra_headers or {}),
-        },
+        "extra_headers": {"User-Agent": "Agents/Python 0.24.0", **(settings.extra_headers or {})},
         "extra_query": settings.extra_query,
         "extra_body": settings.extra_body,
     }

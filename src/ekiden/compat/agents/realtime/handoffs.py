@@ -16,12 +16,7 @@ from ekiden.compat.agents.handoffs.tool import (
 )
 from ekiden.compat.agents.realtime.agent import RealtimeAgent
 from ekiden.handoff.offers import enabled_entries
-from ekiden.integrations.realtime.agent import (
-    boxed,
-    boxed_type,
-    is_bare,
-    unboxing,
-)
+from ekiden.integrations.realtime.agent import boxed, boxed_type, is_bare, unboxing
 
 
 def realtime_handoff(

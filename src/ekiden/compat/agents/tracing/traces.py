@@ -182,13 +182,7 @@ class TraceState:
             "trace_id": data.pop("id", None) or data.pop("trace_id", None),
             "object_type": data.pop("object", None),
         }
-        names = (
-            "workflow_name",
-            "group_id",
-            "metadata",
-            "tracing_api_key",
-            "tracing_api_key_hash",
-        )
+        names = ("workflow_name", "group_id", "metadata", "tracing_api_key", "tracing_api_key_hash")
         known |= {name: data.pop(name, None) for name in names}
         return cls(**known, extra=data)
 

@@ -7,11 +7,7 @@ from typing import Any
 
 from ekiden.compat.agents.tracing import TracingConfig
 from ekiden.compat.agents.tracing.util import gen_group_id
-from ekiden.compat.agents.voice.model import (
-    STTModelSettings,
-    TTSModelSettings,
-    VoiceModelProvider,
-)
+from ekiden.compat.agents.voice.model import STTModelSettings, TTSModelSettings, VoiceModelProvider
 from ekiden.compat.agents.voice.models.openai_model_provider import OpenAIVoiceModelProvider
 
 

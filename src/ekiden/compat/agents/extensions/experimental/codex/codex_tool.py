@@ -36,11 +36,7 @@ from ekiden.compat.agents.extensions.experimental.codex.items import (
     Payload,
     is_agent_message_item,
 )
-from ekiden.compat.agents.extensions.experimental.codex.thread import (
-    Thread,
-    UserInput,
-    failure_of,
-)
+from ekiden.compat.agents.extensions.experimental.codex.thread import Thread, UserInput, failure_of
 from ekiden.compat.agents.extensions.experimental.codex.thread_options import (
     SandboxMode,
     ThreadOptions,
