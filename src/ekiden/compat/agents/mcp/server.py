@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypeVar
 
@@ -344,10 +345,26 @@ class _Connected(MCPServer):
                     raise
                 await asyncio.sleep(self.retry_backoff_seconds_base * 2 ** (attempt - 1))
 
+    async def _pages(self, call: Callable[..., Awaitable[Any]], what: str) -> list[Any]:
+        """All pages of a list. Raises `UserError` if the server repeats a cursor."""
+        pages: list[Any] = []
+        cursors: list[str | None] = [None]
+        while True:
+            pages.append(await self._tried(partial(call, cursor=cursors[-1])))
+            cursor = pages[-1].next_cursor
+            if cursor is None:
+                return pages
+            if cursor in cursors:
+                raise UserError(
+                    f"MCP server '{self.name}' returned a repeated cursor while listing {what}."
+                )
+            cursors.append(cursor)
+
     async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
         session = self._session()
         if not self.cache_tools_list or self._tools is None:
-            self._tools = (await self._tried(session.list_tools)).tools
+            pages = await self._pages(session.list_tools, "tools")
+            self._tools = [tool for page in pages for tool in page.tools]
         return await self._filtered(list(self._tools or ()), run_context, agent)
 
     async def _filtered(self, tools: list[Any], run_context: Any, agent: Any) -> list[Any]:
@@ -389,7 +406,11 @@ class _Connected(MCPServer):
         return await self._tried(lambda: session.call_tool(tool_name, arguments, meta=meta))
 
     async def list_prompts(self) -> Any:
-        return await self._session().list_prompts()
+        first, *rest = pages = await self._pages(self._session().list_prompts, "prompts")
+        if not rest:
+            return first
+        prompts = [prompt for page in pages for prompt in page.prompts]
+        return first.model_copy(update={"prompts": prompts, "next_cursor": None})
 
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
         return await self._session().get_prompt(name, arguments)
