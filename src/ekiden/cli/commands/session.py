@@ -312,7 +312,4 @@ async def session_delete(
         await ekiden.sessions.events(session).page(limit=1)
         confirm(f"delete the session {session}", yes=yes)
         await ekiden.sessions.delete(session)
-    if as_json:
-        emit({"session_id": session, "deleted": True})
-    else:
-        say(f"{session} is deleted")
+    show({"session_id": session, "deleted": True}, f"{session} is deleted", as_json=as_json)

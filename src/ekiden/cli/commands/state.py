@@ -107,10 +107,7 @@ class ChangeOptions:
                 update = ekiden.state.update_user if scope == "user" else ekiden.state.update_app
                 changed = await update(name, changes, delete=delete, by=person, expected=expected)
             record, text = to_json(changed), versions_text(changed.versions)
-        if self.as_json:
-            emit(record)
-        else:
-            say(text)
+        show(record, text, as_json=self.as_json)
 
 
 CHANGE = ChangeOptions()
@@ -368,10 +365,7 @@ async def memory_forget(
         await memory.get(key, **owner)
         confirm(f"forget {key}", yes=yes)
         await memory.forget(key, **owner)
-    if as_json:
-        emit({"key": key, "forgotten": True})
-    else:
-        say(f"{key} is forgotten")
+    show({"key": key, "forgotten": True}, f"{key} is forgotten", as_json=as_json)
 
 
 async def memory_export(
