@@ -358,10 +358,7 @@ class AuditApi(Protocol):
         ...
 
     @endpoint("GET", "/audit/export", scope="read", file="audit.jsonl")
-    def export(
-        self,
-        **filters: Unpack[AuditFilters],
-    ) -> AsyncStream[str]:
+    def export(self, **filters: Unpack[AuditFilters]) -> AsyncStream[str]:
         """Export audit records as JSON lines, oldest first. The last line is the manifest, which
         has the number of records and their hashes.
 

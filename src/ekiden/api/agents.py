@@ -124,8 +124,7 @@ class AgentsApi(Protocol):
         self,
         *,
         idle: Annotated[
-            bool,
-            Param("Also count idle sessions. This is much slower in a large store."),
+            bool, Param("Also count idle sessions. This is much slower in a large store.")
         ] = True,
     ) -> Pages[AgentPresence]:
         """Show the sessions of each agent, the processes that run them, and what each agent waits

@@ -40,10 +40,7 @@ class InboxApi(Protocol):
     """The inbox: items that wait for people."""
 
     @endpoint(
-        "GET",
-        "/inbox",
-        scope="read",
-        cursor=r"^(1/[5-8]|2)/[0-9]{17}/[A-Za-z0-9_\-.:@]{1,128}$",
+        "GET", "/inbox", scope="read", cursor=r"^(1/[5-8]|2)/[0-9]{17}/[A-Za-z0-9_\-.:@]{1,128}$"
     )
     def list(
         self,

@@ -145,11 +145,7 @@ class TracesApi(Protocol):
         ...
 
     @endpoint(
-        "GET",
-        "/traces/{session_id}/spans",
-        scope="read",
-        problems=(404,),
-        cursor=r"^[0-9a-f]{16}$",
+        "GET", "/traces/{session_id}/spans", scope="read", problems=(404,), cursor=r"^[0-9a-f]{16}$"
     )
     def spans(
         self,

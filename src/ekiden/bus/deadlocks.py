@@ -279,10 +279,7 @@ def _breaking_write(deadlock: Deadlock, scene: _Scene) -> Batch:
     collection, key = _BREAKING
     answer = deadlock_json(list(deadlock.cycle), victim=deadlock.victim or "")
     lock = DocumentWrite(
-        collection=collection,
-        key=key,
-        body={"last": deadlock.id},
-        expected_version=scene.version,
+        collection=collection, key=key, body={"last": deadlock.id}, expected_version=scene.version
     )
     return Batch(
         settles=[

@@ -90,10 +90,7 @@ class CapabilityMatcher:
         agents with the same name.
         """
         made = cls(
-            embedder=embedder,
-            min_similarity=min_similarity,
-            availability=availability,
-            load=load,
+            embedder=embedder, min_similarity=min_similarity, availability=availability, load=load
         )
         for agent in agents:
             if agent.name in made._holdings.capabilities:

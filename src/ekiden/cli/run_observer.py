@@ -229,10 +229,7 @@ def run_config(
     from ekiden.project.run_tasks import config_of
 
     config = replace(
-        config_of(settings),
-        model=model,
-        approver=approver,
-        on_busy="refuse" if no_wait else "wait",
+        config_of(settings), model=model, approver=approver, on_busy="refuse" if no_wait else "wait"
     )
     return config.with_limits(limits.by_name())
 

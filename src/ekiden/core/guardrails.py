@@ -78,8 +78,7 @@ InputGuardrailFunction: TypeAlias = Callable[
 ]
 """A function of the context, the agent, and the agent's input (a text or a list of items)."""
 OutputGuardrailFunction: TypeAlias = Callable[
-    [RunContextWrapper[Any], Any, Any],
-    GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+    [RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]
 ]
 """A function of the context, the agent, and its final output."""
 HandoffGuardrailFunction: TypeAlias = Callable[

@@ -212,8 +212,7 @@ class StoreWorker:
                 await self._run(options, claim, row)
         except LeaseLost:
             _log.warning(
-                "session %s is lost: its lease expired, or another process took it over",
-                row.id,
+                "session %s is lost: its lease expired, or another process took it over", row.id
             )
         except StoreError as exc:
             _log.warning("session %s is left for later: %s", row.id, exc)

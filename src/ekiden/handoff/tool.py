@@ -185,10 +185,7 @@ def handoff(
     )
     tool_name = either("tool_name_override", tool_name_override, "tool_name", tool_name)
     description: str | None = either(
-        "tool_description_override",
-        tool_description_override,
-        "tool_description",
-        tool_description,
+        "tool_description_override", tool_description_override, "tool_description", tool_description
     )
     if isinstance(agent, str):
         if on_handoff is not None or input_type is not None:

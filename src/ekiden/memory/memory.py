@@ -175,8 +175,7 @@ class Memory:
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))
             total = DeliveryReport(
-                delivered=total.delivered + one.delivered,
-                problem=total.problem or one.problem,
+                delivered=total.delivered + one.delivered, problem=total.problem or one.problem
             )
             if not one.delivered:
                 queues = (queue_of(mirror.name), refused_by(mirror.name))

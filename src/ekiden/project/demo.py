@@ -71,9 +71,7 @@ async def _billing(ctx: CodeContext[Any]) -> Any:
     number = _ORDER_ID.search(text)
     if number is None:
         return _say(
-            text,
-            en="Which order should I look at for the bill?",
-            zh="请问要查询哪一个订单的账单？",
+            text, en="Which order should I look at for the bill?", zh="请问要查询哪一个订单的账单？"
         )
     order = await ctx.call(lookup_order, order_id=number.group())
     if order["status"] == "unknown":

@@ -243,11 +243,7 @@ class Service:
             if tenant not in self._services:
                 store = tenant_store(self.store_url, tenant)
                 service = TenantService(
-                    self.project,
-                    store,
-                    tenant=tenant,
-                    workers=self._workers,
-                    labels=self._labels,
+                    self.project, store, tenant=tenant, workers=self._workers, labels=self._labels
                 )
                 try:
                     await service.open()

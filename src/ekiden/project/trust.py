@@ -224,11 +224,7 @@ def inspect_workspace(
         files = load_agent_files(root, home=home)
     found = _files(root, files, home)
     return Workspace(
-        root=root,
-        risks=_in_order(risks),
-        files=found,
-        content=_hash(root, found),
-        home=home,
+        root=root, risks=_in_order(risks), files=found, content=_hash(root, found), home=home
     )
 
 

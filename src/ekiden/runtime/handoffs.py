@@ -277,13 +277,7 @@ class HandoffController:
         new: NewSession | None = None,
     ) -> HandoffRequestRunner:
         return HandoffRequestRunner(
-            self._options(),
-            self._store,
-            session_id,
-            asked,
-            is_left=is_left,
-            wait_s=wait_s,
-            new=new,
+            self._options(), self._store, session_id, asked, is_left=is_left, wait_s=wait_s, new=new
         )
 
     def _request(self, session_id: str, *, metadata: Any, **given: Any) -> Asked:

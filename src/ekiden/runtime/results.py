@@ -40,8 +40,7 @@ def input_guardrail_results(run: RunState) -> list[InputGuardrailResult]:
     """The results of input guardrails, in the order in which they finished."""
     return [
         InputGuardrailResult(
-            guardrail=_input_guardrail(run, agent, found["guardrail"]),
-            output=decided_output(found),
+            guardrail=_input_guardrail(run, agent, found["guardrail"]), output=decided_output(found)
         )
         for agent, found in _found(run, "input")
     ]

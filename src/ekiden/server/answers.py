@@ -128,13 +128,7 @@ Cursor: TypeAlias = Annotated[
     ),
 ]
 SessionId: TypeAlias = Annotated[
-    str,
-    Path(
-        min_length=1,
-        max_length=128,
-        pattern=SESSION_ID,
-        description="The session's id.",
-    ),
+    str, Path(min_length=1, max_length=128, pattern=SESSION_ID, description="The session's id.")
 ]
 
 

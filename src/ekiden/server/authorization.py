@@ -202,9 +202,7 @@ class KeyAuthorization:
         self._rates = Rates(config.rate, config.burst)
         wrong_keys = config.wrong_keys if config.rate else 0
         self._wrong = Rates(
-            wrong_keys / 60,
-            wrong_keys,
-            message="too many wrong keys came from this address",
+            wrong_keys / 60, wrong_keys, message="too many wrong keys came from this address"
         )
         self._is_local = config.allow_local and is_loopback(config.host)
 

@@ -115,10 +115,7 @@ class Reservation:
 
     async def _write(self, body: Mapping[str, Any] | None) -> None:
         write = DocumentWrite(
-            collection=COLLECTION,
-            key=self._ticket.key,
-            body=body,
-            expected_version=self._version,
+            collection=COLLECTION, key=self._ticket.key, body=body, expected_version=self._version
         )
         await self._store.write_documents([write])
 

@@ -57,13 +57,7 @@ from ekiden.server.streams.live import (
 router = APIRouter(tags=["runs"])
 
 _RunId: TypeAlias = Annotated[
-    str,
-    Path(
-        min_length=3,
-        max_length=140,
-        pattern=SESSION_ID,
-        description="`SESSION:NUMBER`.",
-    ),
+    str, Path(min_length=3, max_length=140, pattern=SESSION_ID, description="`SESSION:NUMBER`.")
 ]
 
 

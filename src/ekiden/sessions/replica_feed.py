@@ -260,10 +260,7 @@ class _Sender:
             include_sensitive_data=self._policy.include_sensitive_data,
         )
         session = ReplicatedSession(
-            id=row.id,
-            user_id=row.user_id,
-            created_at_us=row.created_at_us,
-            kept=progress.kept,
+            id=row.id, user_id=row.user_id, created_at_us=row.created_at_us, kept=progress.kept
         )
         # Until the replica confirms an event, it is unknown whether it got the previous one.
         again = row.id not in self._confirmed

@@ -31,17 +31,8 @@ from ekiden.testing.contracts.leases import (
     ClaimNextContract,
     ReleaseContract,
 )
-from ekiden.testing.contracts.messages import (
-    FindMessageContract,
-    RequeueContract,
-    SettleContract,
-)
-from ekiden.testing.contracts.queues import (
-    ExpiryContract,
-    KeyContract,
-    PutContract,
-    TakeContract,
-)
+from ekiden.testing.contracts.messages import FindMessageContract, RequeueContract, SettleContract
+from ekiden.testing.contracts.queues import ExpiryContract, KeyContract, PutContract, TakeContract
 from ekiden.testing.contracts.search import EntryContract, WordContract
 from ekiden.testing.contracts.search_vectors import SpaceContract, VectorContract
 from ekiden.testing.contracts.sessions import (

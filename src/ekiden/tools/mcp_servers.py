@@ -98,9 +98,7 @@ class McpServer(Checked):
         return filled
 
 
-def parse_mcp_servers(
-    entries: Mapping[str, Any],
-) -> tuple[dict[str, McpServer], tuple[str, ...]]:
+def parse_mcp_servers(entries: Mapping[str, Any]) -> tuple[dict[str, McpServer], tuple[str, ...]]:
     """Return the valid servers by name, and one error sentence for each invalid entry.
 
     Entries have the common form: ``{"command": …, "args": …, "env": …, "cwd": …}`` or ``{"type":

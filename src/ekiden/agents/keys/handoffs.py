@@ -249,9 +249,7 @@ def _example(name: str) -> str:
 
 TRIGGER = Trigger(
     inside=Object(
-        *_FIELDS,
-        wanted="a mapping with type and others, or a condition as a text",
-        rules=_rules(),
+        *_FIELDS, wanted="a mapping with type and others, or a condition as a text", rules=_rules()
     ),
     condition=ConditionText("a mapping with type and others, or a condition as a text"),
 )

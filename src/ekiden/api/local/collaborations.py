@@ -67,12 +67,7 @@ class LocalCollaborations(LocalPart, api.CollaborationsApi):
         key: str | None = None,
     ) -> api.CollaborationDetails:
         begun = await self._initiator(agent).propose(
-            target,
-            terms,
-            context=context,
-            deadline_s=deadline_s,
-            max_rounds=max_rounds,
-            key=key,
+            target, terms, context=context, deadline_s=deadline_s, max_rounds=max_rounds, key=key
         )
         return _details(begun)
 

@@ -62,10 +62,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(name="agents trace", help="List the session's events, with times."),
     Command(name="inbox", help="List the inbox. Items of this session are listed first."),
     Command(
-        name="inbox show",
-        usage="ID",
-        help="Show all details of an inbox item.",
-        slots=("item",),
+        name="inbox show", usage="ID", help="Show all details of an inbox item.", slots=("item",)
     ),
     Command(
         name="inbox answer",
@@ -77,10 +74,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(name="session list", help="List the newest sessions."),
     Command(name="session new", help="Start a new session."),
     Command(
-        name="session resume",
-        usage="[ID]",
-        help="Continue another session.",
-        slots=("session",),
+        name="session resume", usage="[ID]", help="Continue another session.", slots=("session",)
     ),
     Command(
         name="session show", usage="[ID]", help="Show a session's conversation.", slots=("session",)

@@ -269,10 +269,7 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
         history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
         drawn = TerminalReader(
-            beginning.status,
-            beginning.sources,
-            history=history,
-            stop_turn=interrupts.stop_turn,
+            beginning.status, beginning.sources, history=history, stop_turn=interrupts.stop_turn
         )
 
         def settle(chat: LocalChat) -> None:

@@ -114,8 +114,7 @@ async def store_restore(
     from ekiden.project.copying import restore_store
 
     return await _reported(
-        partial(restore_store, file, store_address(store), tenants=_names(tenants)),
-        as_json=as_json,
+        partial(restore_store, file, store_address(store), tenants=_names(tenants)), as_json=as_json
     )
 
 

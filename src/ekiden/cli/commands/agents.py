@@ -157,11 +157,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-async def agents_list(
-    *,
-    listing: WholeListing = WHOLE,
-    place: TeamPlace = THE_TEAM,
-) -> None:
+async def agents_list(*, listing: WholeListing = WHOLE, place: TeamPlace = THE_TEAM) -> None:
     """List the agents with their description, source, tools and handoff targets."""
     from ekiden.cli.views.agents import agent_table
 
@@ -201,11 +197,7 @@ async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WOR
         print_busy(shown, wide=listing.wide)
 
 
-async def agents_deadlocks(
-    *,
-    listing: Listing = LISTING,
-    place: Place = HERE,
-) -> None:
+async def agents_deadlocks(*, listing: Listing = LISTING, place: Place = HERE) -> None:
     """List deadlocks: agents that wait for each other in a circle.
 
     Ekiden resolves a deadlock by cancelling the queries of one agent, the victim. Current deadlocks

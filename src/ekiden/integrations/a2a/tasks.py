@@ -276,10 +276,7 @@ async def _add(
 
 def _page(found: list[Task], token: str, size: int) -> ListTasksResponse:
     return ListTasksResponse(
-        tasks=found,
-        next_page_token=token,
-        page_size=size,
-        total_size=len(found) + bool(token),
+        tasks=found, next_page_token=token, page_size=size, total_size=len(found) + bool(token)
     )
 
 
@@ -327,9 +324,7 @@ async def run_updates(
 
 async def _status_update(tenant: TenantService, run: Run) -> StatusUpdate:
     return StatusUpdate(
-        task_id=run.run_id,
-        context_id=run.session_id,
-        status=await _task_status(tenant, run),
+        task_id=run.run_id, context_id=run.session_id, status=await _task_status(tenant, run)
     )
 
 

@@ -113,8 +113,7 @@ class AguiInput(BaseModel):
     )
     state: Annotated[Any, Field(description="Has no effect: the session has its own state.")] = None
     forwardedProps: Annotated[
-        Any,
-        Field(description="`agent`: the recipient of the message. Default: the current agent."),
+        Any, Field(description="`agent`: the recipient of the message. Default: the current agent.")
     ] = None
     resume: list[ResumeEntry] | None = Field(default=None, max_length=100)
 

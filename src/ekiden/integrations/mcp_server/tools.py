@@ -177,8 +177,7 @@ class AnswerInbox(ToolArguments):
         ),
     ]
     choice: Annotated[
-        str | None,
-        Field(max_length=1000, description="One of the item's options, if it has any."),
+        str | None, Field(max_length=1000, description="One of the item's options, if it has any.")
     ] = None
     text: Annotated[
         str,

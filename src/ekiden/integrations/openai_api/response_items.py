@@ -89,8 +89,7 @@ def _answer(item: Mapping[str, Any], index: int) -> ApprovalAnswer:
                 item_id=item_id, approve=approve, reason=reason if isinstance(reason, str) else ""
             )
     raise BadRequest(
-        "an mcp_approval_response needs `approval_request_id` and `approve`",
-        param=f"input.{index}",
+        "an mcp_approval_response needs `approval_request_id` and `approve`", param=f"input.{index}"
     )
 
 

@@ -335,8 +335,6 @@ async def make_offer(
     if received is not None:
         instructions = f"{instructions}\n\n{received}" if instructions else received
     setup = RealtimeSetup(
-        instructions=instructions,
-        tools=tuple(entry.spec for entry in entries),
-        prompt=agent.prompt,
+        instructions=instructions, tools=tuple(entry.spec for entry in entries), prompt=agent.prompt
     )
     return AgentOffer(agent=agent, setup=setup, entries=by_name)

@@ -107,10 +107,7 @@ class RealtimeSession:
             raise RealtimeClosed("a realtime session is entered once")
         self._is_entered = True
         record = await SessionRecord.open(
-            self._session,
-            agent=self._start,
-            context=self._context.context,
-            config=self._config,
+            self._session, agent=self._start, context=self._context.context, config=self._config
         )
         try:
             self._live = await self._connected(record)

@@ -155,10 +155,7 @@ class SessionWorkflow:
         if result.mark >= self._seen and result.agent:
             self._seen = result.mark
             self._job = replace(
-                self._job,
-                agent=result.agent,
-                labels=result.labels,
-                priority=result.priority,
+                self._job, agent=result.agent, labels=result.labels, priority=result.priority
             )
 
     async def _next_step(self, result: AdvanceResult) -> _NextStep:

@@ -133,10 +133,7 @@ async def _copy_files(
             put_in_place(folder / f"{name}.db", place)
             fault_point("backup.moved")
     return BackupReport(
-        source=shown(source),
-        target=shown(target),
-        tenants=found,
-        seconds=time.monotonic() - began,
+        source=shown(source), target=shown(target), tenants=found, seconds=time.monotonic() - began
     )
 
 

@@ -365,8 +365,7 @@ OF_END: Final[Mapping[str, Any]] = {
     "refused": shape("Refused", {"reason": Required[str]}),
     "waiting": shape("Waiting", {"reason": Required[str]}),
     "out_of_budget": shape(
-        "Spent",
-        {"limit": Required[str], **dict.fromkeys(("allowed", "used"), Required[Amount])},
+        "Spent", {"limit": Required[str], **dict.fromkeys(("allowed", "used"), Required[Amount])}
     ),
     "failed": shape("Failed", {"code": Required[str]}),
 }

@@ -129,9 +129,7 @@ def _start(
     if is_rewind(first):
         after = before[REWOUND]
         return Replay(
-            agent=after["agent"],
-            cursor=Cursor.from_json(after["cursor"]),
-            outcome=after["outcome"],
+            agent=after["agent"], cursor=Cursor.from_json(after["cursor"]), outcome=after["outcome"]
         )
     earlier = Cursor.from_json(before["cursor"])
     agent = before["agent"] if first.type == "handoff" else first.agent or row.agent

@@ -73,11 +73,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     def __init__(self, run: RunState) -> None:
         base = run.context
         super().__init__(
-            base.context,
-            base.usage,
-            session_id=base.session_id,
-            variables=base.variables,
-            link=run,
+            base.context, base.usage, session_id=base.session_id, variables=base.variables, link=run
         )
         self._run = run
         self._made = 0

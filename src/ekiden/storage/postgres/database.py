@@ -424,10 +424,7 @@ class Database:
 
     async def _open_pool(self) -> ConnectionPool:
         pool = asyncpg.create_pool(
-            min_size=self._sizes[0],
-            max_size=self._sizes[1],
-            reset=_no_reset,
-            **self._settings(),
+            min_size=self._sizes[0], max_size=self._sizes[1], reset=_no_reset, **self._settings()
         )
         sent = False
         try:

@@ -424,11 +424,7 @@ def _check_version(db: apsw.Connection, write: SqliteDocumentWrite, expected: in
 def _document(collection: str, row: tuple[Any, ...]) -> Document:
     key, body, version, updated_us = row
     return Document(
-        collection=collection,
-        key=key,
-        body=loads(body),
-        version=version,
-        updated_at_us=updated_us,
+        collection=collection, key=key, body=loads(body), version=version, updated_at_us=updated_us
     )
 
 

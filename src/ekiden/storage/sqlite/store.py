@@ -172,8 +172,7 @@ class SqliteStore(SqliteSearch, QueueStarts):
 
     async def get(self, session_id: str) -> SessionRow:
         return await self._read(
-            lambda db: sessions.read_session(db, session_id, self._now_ms()),
-            quick=True,
+            lambda db: sessions.read_session(db, session_id, self._now_ms()), quick=True
         )
 
     async def list(
@@ -212,12 +211,7 @@ class SqliteStore(SqliteSearch, QueueStarts):
     ) -> tuple[Claim, SessionRow] | None:
         def take(db: apsw.Connection, now: TransactionTime) -> tuple[Claim, SessionRow] | None:
             claim = partial(
-                sessions.claim_ready,
-                db,
-                owner=owner,
-                lease_s=lease_s,
-                now_ms=now.ms,
-                agents=agents,
+                sessions.claim_ready, db, owner=owner, lease_s=lease_s, now_ms=now.ms, agents=agents
             )
             found = claim()
             if found is None and now.ms >= self._next_dead_check_ms:
@@ -360,8 +354,7 @@ class SqliteStore(SqliteSearch, QueueStarts):
     ) -> Sequence[StoredMessage]:
         await self._expire_messages()
         return await self._read(
-            lambda db: queues.find_messages(db, where, after, limit),
-            quick=queues.is_quick(where),
+            lambda db: queues.find_messages(db, where, after, limit), quick=queues.is_quick(where)
         )
 
     async def requeue_messages(self, keys: Collection[str]) -> int:

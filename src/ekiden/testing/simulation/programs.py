@@ -344,10 +344,7 @@ class Programs:
         await _until(talk.at_s + 0.2 + self._chance.random())
         scene, chance = self._scene, self._chance
         controller = HandoffController(
-            scene.team,
-            store,
-            run_config=scene.config,
-            context=scene.context(self._outside),
+            scene.team, store, run_config=scene.config, context=scene.context(self._outside)
         )
         while True:
             try:

@@ -376,11 +376,7 @@ def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalIt
         typed(call),
     )
     return ToolApprovalItem(
-        agent,
-        raw,
-        name,
-        tool_origin=offer.origin(offer.tools.get(name)),
-        inbox_id=inbox_id,
+        agent, raw, name, tool_origin=offer.origin(offer.tools.get(name)), inbox_id=inbox_id
     )
 
 

@@ -119,9 +119,7 @@ class RelayModel:
             if relay.conversation_id is None:
                 relay.previous_response_id = response.response_id
         return NativeResponse(
-            output=output,
-            usage=to_native(response.usage),
-            response_id=response.response_id,
+            output=output, usage=to_native(response.usage), response_id=response.response_id
         )
 
     async def _approved_by_function(self, response: ModelResponse) -> list[Any] | None:
@@ -168,8 +166,7 @@ class RelayModel:
             response = await self._ask_native(model, request, system, items, settings, schema)
         else:
             response = await self._within(
-                settings,
-                self._call(model, system, items, settings, offer, schema, prompt),
+                settings, self._call(model, system, items, settings, offer, schema, prompt)
             )
         context.usage.add(response.usage)
         relay.raw_responses.append(response)
@@ -475,9 +472,7 @@ def _text(output: Any) -> str:
 
 def _spec(schema: AgentOutputSchemaBase) -> OutputSpec:
     return OutputSpec(
-        name=schema.name(),
-        json_schema=schema.json_schema(),
-        strict=schema.is_strict_json_schema(),
+        name=schema.name(), json_schema=schema.json_schema(), strict=schema.is_strict_json_schema()
     )
 
 
@@ -514,10 +509,7 @@ def _raw_event(delta: ModelDelta, number: int) -> Any:
         )
     if delta.kind == "reasoning":
         return ResponseReasoningSummaryTextDeltaEvent(
-            delta=delta.text,
-            summary_index=0,
-            type="response.reasoning_summary_text.delta",
-            **at,
+            delta=delta.text, summary_index=0, type="response.reasoning_summary_text.delta", **at
         )
     if delta.kind == "arguments":
         return ResponseFunctionCallArgumentsDeltaEvent(

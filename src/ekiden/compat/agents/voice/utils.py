@@ -8,9 +8,7 @@ from collections.abc import Callable
 _BOUNDARY = re.compile(r"[.!?]\s+(?=\S)")
 
 
-def get_sentence_based_splitter(
-    min_sentence_length: int = 20,
-) -> Callable[[str], tuple[str, str]]:
+def get_sentence_based_splitter(min_sentence_length: int = 20) -> Callable[[str], tuple[str, str]]:
     """A function that splits off complete sentences with at least this length in total."""
 
     def split(text_buffer: str) -> tuple[str, str]:

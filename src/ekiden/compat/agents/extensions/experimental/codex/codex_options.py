@@ -40,8 +40,6 @@ class CodexOptions:
     """The maximum length of a line of output, from 64 KiB to 64 MiB; 8 MiB by default."""
 
 
-def coerce_codex_options(
-    options: CodexOptions | Mapping[str, Any] | None,
-) -> CodexOptions | None:
+def coerce_codex_options(options: CodexOptions | Mapping[str, Any] | None) -> CodexOptions | None:
     """The options as an object."""
     return coerced(CodexOptions, options)
