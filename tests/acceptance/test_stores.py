@@ -40,7 +40,7 @@ def test_everything_works_on_postgres(ekiden: Ekiden, postgres_url: str) -> None
 def test_read_only_commands_create_no_store(ekiden: Ekiden, command: list[str]) -> None:
     ran = ekiden(*command, "--json")
     assert (ran.code, ran.error["code"]) == (7, "store.unavailable")
-    assert "`ekiden run` makes one" in ran.error["message"]
+    assert "`ekiden run` creates it" in ran.error["message"]
     assert not list(ekiden.folder.iterdir())
 
 

@@ -89,7 +89,7 @@ async def test_a_worker_finishes_running_sessions_and_a_second_signal_stops_it(
 @pytest.mark.parametrize(
     ("options", "code", "error", "words"),
     [
-        (["--store", "memory:"], 2, "user.error", "memory: is of one process"),
+        (["--store", "memory:"], 2, "user.error", "`memory:` belongs to one process"),
         (["--agents", "triag"], 5, "agent.unknown", "did you mean 'triage'"),
         (["--agents", ""], 2, "user.error", "--agents names no agent"),
         (["--agents", " , "], 2, "user.error", "--agents names no agent"),

@@ -72,7 +72,7 @@ class EventHub:
         when the stream starts.
         """
         if self._closed:
-            raise UserError("the event hub is closed: make another one")
+            raise UserError("the event hub is closed: create a new one")
         if after is not None and (not isinstance(after, str) or len(after) > _LONGEST_ID):
             raise UserError(f"{after!r:.40} is not the id of an event: give the `id` of one")
         stream = EventStream(

@@ -82,13 +82,15 @@ def _sqlite(path: Path, *, create: bool) -> Store:
 
     if not create and not path.exists():
         raise StoreUnavailable(
-            f"there is no store at {path}; `ekiden run` makes one, "
-            "and --store or EKIDEN_STORE names another"
+            f"there is no store at {path}; `ekiden run` creates it, "
+            "or name another one with --store or EKIDEN_STORE"
         )
     if path == Path(DEFAULT_STORE):
         path.parent.mkdir(exist_ok=True)
     if not path.parent.is_dir():
-        raise StoreUnavailable(f"the folder {path.parent} does not exist; make it, or name another")
+        raise StoreUnavailable(
+            f"the folder {path.parent} does not exist; create it or name another"
+        )
     return SqliteStore(path, create=create)
 
 

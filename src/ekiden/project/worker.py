@@ -87,8 +87,8 @@ class Workforce:
         schedules the sessions."""
         if order.store == "memory:":
             raise UserError(
-                "a worker shares its store with other processes, and memory: is of one process "
-                "alone: name a file, or postgresql://…"
+                "a worker shares its store with other processes, but `memory:` belongs to one "
+                "process: name a file, or postgresql://…"
             )
         self._project = project
         self._order = order
@@ -171,7 +171,7 @@ class Workforce:
             f"no key has that name; known: {', '.join(known)[:200]}"
         )
         if set(unknown) == self._wanted:
-            raise UserError(f"{problem}; `ekiden keys create --tenant NAME` makes one")
+            raise UserError(f"{problem}; `ekiden keys create --tenant NAME` creates one")
         _log.warning("%s; it is served as soon as there is one", problem)
 
     async def _keep_tenants_current(self) -> None:

@@ -47,7 +47,7 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
 
 
 def test_opening_a_missing_store_for_reading_does_not_create_it(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="`ekiden run` makes one"):
+    with pytest.raises(StoreUnavailable, match="`ekiden run` creates it"):
         open_store(str(tmp_path / "desk.db"), create=False)
     assert not list(tmp_path.iterdir())
 

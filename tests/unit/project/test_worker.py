@@ -178,7 +178,7 @@ async def test_the_worker_is_listed_in_the_store_of_each_tenant(project: Any, ur
 @pytest.mark.parametrize(
     ("order", "error", "words"),
     [
-        ({"store": "memory:"}, UserError, "memory: is of one process"),
+        ({"store": "memory:"}, UserError, "`memory:` belongs to one process"),
         ({"agents": ["cod"]}, UnknownAgent, "did you mean 'code'"),
         ({"agents": ["painter"]}, UserError, "--label gpu"),
         ({"labels": ["a b"]}, UserError, "label"),

@@ -120,7 +120,7 @@ async def choose_session(chat: LocalChat) -> str | None:
     sessions."""
     options = await session_options(chat.store, limit=_LISTED, user_id=chat.user)
     if not options:
-        raise UsageError("there are no sessions yet: type a message to start one")
+        raise UsageError("there are no sessions yet; type a message to start one")
     place = await chat.reader.choose(
         "Which session? ↑ ↓ and Enter; Esc for none", [each.label for each in options]
     )

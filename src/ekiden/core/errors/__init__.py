@@ -525,7 +525,7 @@ class StoreEmpty(StoreError):
     def __init__(self, where: str, found: str) -> None:
         super().__init__(
             f"{where} is empty: {found}; restore it from a backup, or name another store; "
-            "`ekiden run` and `ekiden serve` make a new one there"
+            "`ekiden run` and `ekiden serve` create a new one there"
         )
 
 

@@ -158,7 +158,7 @@ class RealtimeClosed(UserError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             f"{problem}: use a realtime session inside its `async with` block, "
-            "and make a new one with RealtimeRunner.run()"
+            "and create a new one with RealtimeRunner.run()"
         )
 
 
