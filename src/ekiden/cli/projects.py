@@ -169,6 +169,8 @@ def tell_problem(data: Mapping[str, Any], line: str, *, as_json: bool) -> None:
 
 def tell_notes(project: Project, *, as_json: bool) -> None:
     """Print notes about the project, such as an unreachable server."""
+    if project.is_demo and not as_json and sys.stderr.isatty():
+        note("the demo team is used; for your own agents, give --team or run `ekiden init`")
     for text in project.notes:
         _tell(text, as_json=as_json)
 

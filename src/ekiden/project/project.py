@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp_tools import McpTools
 
 DEMO_TEAM = "ekiden.project.demo:team"
-_DEMO_NOTE = "this folder has no agents: this is the demo team; give --team, or run `ekiden init`"
 
 
 def load_team(target: str) -> Team:
@@ -228,13 +227,12 @@ def load_project(
 
     The team comes from the first of these sources that exists: the Python object at the
     ``module:attribute`` in the argument `team` or the setting `team`, the agent files, the demo
-    team. If it is the demo team, `notes` says so. `overrides` are settings by their dotted names.
-    Raises `AgentFilesInvalid` with every error of every file; with `keep_going`, invalid files are
-    skipped instead. With `inert`, code named in agent files is not imported, so you can inspect the
-    project and route requests, but you cannot call the project's own tools. A team in Python is
-    imported even with `inert`. `files` are agent files that were already read, for example by an
-    `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError` if no agent can
-    get requests.
+    team. `overrides` are settings by their dotted names. Raises `AgentFilesInvalid` with every
+    error of every file; with `keep_going`, invalid files are skipped instead. With `inert`, code
+    named in agent files is not imported, so you can inspect the project and route requests, but you
+    cannot call the project's own tools. A team in Python is imported even with `inert`. `files` are
+    agent files that were already read, for example by an `AgentWatcher`. Raises `SettingsInvalid`
+    for invalid settings, and `UserError` if no agent can get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
@@ -245,10 +243,7 @@ def load_project(
         project = _from_files(root, loaded, files, keep_going=keep_going, inert=inert)
         if project is not None:
             return _with_budgets(project)
-    project = _from_code(root, loaded, named or DEMO_TEAM)
-    if named is None:
-        project.notes.append(_DEMO_NOTE)
-    return _with_budgets(project)
+    return _with_budgets(_from_code(root, loaded, named or DEMO_TEAM))
 
 
 def _with_budgets(project: Project) -> Project:

@@ -164,7 +164,7 @@ async def test_a_failed_read_of_stop_requests_is_repeated(
             group.create_task(worker.run())
             await until(lambda: looks >= 3)
             worker.stop()
-    assert "requests to stop" in caplog.text
+    assert "stop requests could not be checked" in caplog.text
 
 
 async def test_code_that_ignores_cancellation_blocks_no_other_request() -> None:

@@ -133,7 +133,7 @@ async def test_the_same_request_gives_the_same_plan() -> None:
 
 
 async def test_members_and_a_request_are_required() -> None:
-    with pytest.raises(UserError, match="no agents"):
+    with pytest.raises(UserError, match="no agent can receive tasks"):
         await split("hi", members=())
     with pytest.raises(UserError, match="not among the agents"):
         await split("hi", members=(WEATHER, TRAVEL), fallback="general")

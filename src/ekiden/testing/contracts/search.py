@@ -173,11 +173,11 @@ class EntryContract(StoreContractBase):
         assert await found(store, "new") == []
 
     async def test_a_limit_below_one_is_refused(self, store: Store) -> None:
-        with pytest.raises(UserError, match="`limit` is 1 or more"):
+        with pytest.raises(UserError, match="`limit` must be 1 or more"):
             await store.find_entries("s", limit=0)
-        with pytest.raises(UserError, match="`limit` is 1 or more"):
+        with pytest.raises(UserError, match="`limit` must be 1 or more"):
             await store.search_text("s", "tea", limit=0)
-        with pytest.raises(UserError, match="`limit` is 1 or more"):
+        with pytest.raises(UserError, match="`limit` must be 1 or more"):
             await store.search_vectors("s", [1.0], model="m", limit=-1)
 
     async def test_keys_given_as_one_text_are_refused(self, store: Store) -> None:

@@ -98,4 +98,4 @@ def test_invalid_input_is_refused_with_advice(
     assert "--context must be a JSON object" in capsys.readouterr().err
     assert not (tmp_path / "s.db").exists()
     assert main(["message", "send", "orders", "hi", "--wait", "0", "--store", "s.db"]) == 4
-    assert "there is no answer yet" in capsys.readouterr().err
+    assert "no answer yet" in capsys.readouterr().err
