@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from ekiden import (
     Agent,
     AgentTask,
+    Budget,
     Limits,
     ModelResponse,
     Price,
+    QueryFailed,
     RunConfig,
     Runner,
     Session,
@@ -28,6 +31,7 @@ from ekiden.core.conversation.model import ModelEvent, ModelRequest, assistant_m
 from ekiden.core.runs import Done, OutOfBudget
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext
+from ekiden.storage.base import Claim, Commit, MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 
@@ -114,6 +118,35 @@ async def test_with_workers_a_limit_of_a_helper_ends_the_run_and_can_be_raised()
 
     result = await Runner.resume(team, session, run_config=limited(2000))
     assert (result.final_output, result.usage.requests) == ("desk found", 4)
+
+
+class LateStore(MemoryStore):
+    """The first commit with a question returns when the asked session has ended."""
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        await super().commit(claim, commit)
+        if claim.session_id == "s" and commit.messages:
+            where = MessageFilter(states={"failed"})
+            while not await self.find_messages(where, limit=1):
+                await self.wait_for_change(1.0)
+
+
+async def test_a_helper_that_uses_up_its_own_budget_before_the_asker_waits_has_failed() -> None:
+    async def careful(ctx: CodeContext) -> str:
+        try:
+            return await asks(ctx)
+        except QueryFailed as exc:
+            return str(exc)
+
+    desk = Agent("desk", run=careful, description="helper")
+    team, store = Team(desk, replace(helper(), budget=Budget(tokens=150))), LateStore()
+    session = Session("s", store=store)
+    await submit(team, "x", session=session)
+    await Worker(store, team).run(until_idle=True)
+
+    row = await session.row()
+    assert (row.status, row.outcome) == ("idle", "done")
+    assert "the limit of 150 tokens was reached" in str((await session.get_items())[-1])
 
 
 class OwnModel:

@@ -395,6 +395,9 @@ async def check_helpers(run: RunState) -> None:
     rows = [row for each in queries if (row := await _row(run.store, each.session)) is not None]
     if not all(map(is_at_limit, rows)) or len(rows) < len(queries):
         return
+    # A helper that used up a budget of its own has answered, in the commit that ended it.
+    if await _is_answered(run):
+        return
     for question, row in zip(queries, rows, strict=True):
         count_helper(run, question, RunBudget.from_json(row.cursor))
     await run.commit()
