@@ -35,6 +35,9 @@ from ekiden.sessions import current_events, history_length, open_calls, visible_
 from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import Claim, SessionRow, Store
 
+_BEFORE_FIRST_RUN = Cursor()
+"""The shared cursor of new sessions. Never changed."""
+
 
 async def first_step(
     options: RunOptions,
@@ -54,7 +57,7 @@ async def first_step(
     agent = to.agent
     if items and has_open_handoffs(row) and agent.name != row.agent:
         row = await _undo_open_handoffs(options, store, claim, row, agent.name, hold=hold)
-    before = Cursor.from_json(row.cursor)
+    before = Cursor.from_json(row.cursor) if row.cursor else _BEFORE_FIRST_RUN
     events, visible, closing = await _earlier_runs(store, row, before)
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")

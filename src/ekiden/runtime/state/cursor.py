@@ -30,9 +30,9 @@ _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
 class RunBudget(Component):
     """The usage and the limits of a run."""
 
-    narrowed: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
+    narrowed: Mapping[str, float] = NO_LIMITS
     """The limits of tokens, seconds and money after handoffs, counted from the start of the run."""
-    limits: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
+    limits: Mapping[str, float] = NO_LIMITS
     """The limits given for this run, by name. See `RunConfig.given`."""
     spent_s: float = 0.0
     """Seconds of work on the run before the current claim."""
@@ -45,7 +45,7 @@ class RunBudget(Component):
     `runtime.state.budget`."""
     levels: Sequence[str] = ()
     """The limits that the shared budget contains."""
-    by_agent: Mapping[str, list[float]] = field(default_factory=lambda: NO_LIMITS)
+    by_agent: Mapping[str, list[float]] = NO_LIMITS
     """The used tokens, seconds and money of each agent that has its own budget."""
 
     NOT_IMPORTED: ClassVar = ("pz", "li")
@@ -185,7 +185,7 @@ class QuestionState(Component):
     def next_run(self) -> QuestionState:
         """The state for the next run. It keeps the "always" approvals, which apply to the whole
         session."""
-        return QuestionState(always=self.always)
+        return QuestionState(always=self.always.copy())
 
     def keep_counts(self, counted: QuestionState) -> None:
         """Take over the approvals from `counted`, for a run that has not started yet."""
@@ -259,7 +259,7 @@ class GuardrailChecks(Component):
     passed. With 2, all input guardrails have passed."""
     found: Sequence[dict[str, Any]] = ()
     """Findings that are not in an event yet."""
-    repairs: Mapping[str, int] = field(default_factory=lambda: _NO_REPAIRS)
+    repairs: Mapping[str, int] = _NO_REPAIRS
     """How often the model had to repair its answer, by output guardrail."""
 
     def to_json(self, data: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ class HandoffState(Component):
     """The number of results so far that another agent could use: successful tool calls and changed
     variables. If `work` has not grown since an agent handed over the task, a return to this agent
     needs new data."""
-    left: Mapping[str, int] = field(default_factory=lambda: _NO_WORK)
+    left: Mapping[str, int] = _NO_WORK
     """The value of `work` when an agent last handed over the task, by agent. Values of 0 are left
     out."""
     passed: Sequence[str] = ()
@@ -296,7 +296,7 @@ class HandoffState(Component):
         """The unconfirmed handoffs, for the next run, which begins with event `message`."""
         for pending in self.open:
             pending.carry_over(message)
-        return self.open
+        return self.open.copy()
 
     def keep_counts(self, counted: HandoffState) -> None:
         """Take over the counts from `counted`, for a run that has not started yet."""
