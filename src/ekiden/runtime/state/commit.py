@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -32,6 +32,7 @@ from ekiden.runtime.state.variables import StateChange, VariablesNow
 from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Commit,
+    DocumentWrite,
     SessionPatch,
     SessionRow,
     SessionStatus,
@@ -43,12 +44,10 @@ _log = logging.getLogger("ekiden.runtime")
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Batch:
-    """The content of one commit."""
+    """One commit, with the data to undo `_take_batch`."""
 
-    events: list[Event]
-    steps: dict[str, Any]
-    agent: str
-    cursor: dict[str, Any]
+    commit: Commit
+    cursor: Mapping[str, Any]
     state: StateChange | None
     items_before: int
     new_handoffs: Sequence[PendingHandoff]
@@ -196,9 +195,9 @@ class Committing(Recording):
         # The tools of one turn run concurrently, and each commits its own result.
         await self._committing.acquire()
         try:
-            batch = self._take_batch()
+            batch = self._take_batch(status, outcome, release)
             try:
-                await self._store_batch(batch, status, outcome, release)
+                await self._store_batch(batch)
             except BaseException:
                 if not batch.stored:
                     # The store refused the batch: the caller retries the commit or discards the
@@ -326,7 +325,9 @@ class Committing(Recording):
                 return
         self.record("message", details={STATE: told})
 
-    def _take_batch(self) -> _Batch:
+    def _take_batch(
+        self, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> _Batch:
         state = None if self._variables is None else self._variables.take()
         if state is not None:
             if self.cursor.handoffs.open:
@@ -336,15 +337,37 @@ class Committing(Recording):
             # Hashes are only needed now if observers read the events. Otherwise they are computed
             # when the audit is read.
             self.cursor.audit.seal(self._pending)
-        batch = _new_batch(
+        side, documents = self._side_writes, self._side_writes.documents
+        if self.day is not None or state is not None:
+            documents = [*documents, *self._shared_writes(state)]
+        agent, cursor = self.agent.name, self._cursor_to_store().to_json()
+        commit = new_commit(
+            patch=new_patch(
+                agent=None if agent == self._stored_agent else agent,
+                status=status,
+                outcome=outcome,
+                cursor=cursor,
+                variables=None if state is None else state.own,
+            ),
             events=self._pending,
             steps=self._steps,
-            agent=self.agent.name,
-            cursor=self._cursor_to_store().to_json(),
+            documents=documents,
+            messages=side.messages,
+            settles=side.settles,
+            openings=side.openings,
+            wakes=side.wakes,
+            # If the session was woken after this count, the store sets it to ready instead of
+            # waiting: no wake is lost.
+            seen_wakes=self._wakes if status == "waiting" else None,
+            release=release,
+        )
+        batch = _new_batch(
+            commit=commit,
+            cursor=cursor,
             state=state,
             items_before=self._pending_items,
             new_handoffs=self._new_handoffs,
-            side_writes=self._side_writes,
+            side_writes=side,
         )
         self._side_writes = NO_SIDE_WRITES
         self.kept = None
@@ -355,13 +378,13 @@ class Committing(Recording):
 
     def _put_back(self, batch: _Batch) -> None:
         """Undo `_take_batch`: the next commit stores the refused batch and the records since."""
-        events = batch.events
+        events = batch.commit.events
         if batch.state is not None:
             # The next commit puts the changes of variables into its events again.
             self.variables.put_back(batch.state)
             events = [_without_state(event) for event in events]
         self._pending = [*events, *self._pending]
-        self._steps = {**batch.steps, **self._steps}
+        self._steps = {**batch.commit.steps, **self._steps}
         self._new_handoffs = [*batch.new_handoffs, *self._new_handoffs]
         self._pending_items = batch.items_before
         self._side_writes = batch.side_writes.extended(self._side_writes)
@@ -380,10 +403,8 @@ class Committing(Recording):
             raise
         return cancelled
 
-    async def _store_batch(
-        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
-    ) -> None:
-        commit = self._commit_of(batch, status, outcome, release)
+    async def _store_batch(self, batch: _Batch) -> None:
+        commit = batch.commit
         cancelled: asyncio.CancelledError | None = None
         if self.store.shared:
             # A cancelled task must still learn whether its commit was stored.
@@ -391,61 +412,41 @@ class Committing(Recording):
         else:
             await self.store.commit(self.claim, commit)
         batch.stored = True
-        self.is_free = release
-        self.status = status or self.status
+        self.is_free = commit.release
+        self.status = commit.patch.status or self.status
         self._settle(batch)
         if self.config.sinks:
             with logging_for(self):
-                self._show_sinks(batch.events)
+                self._show_sinks(commit.events)
         if OBSERVERS:
-            await self._show_observers(batch.events)
+            await self._show_observers(commit.events)
         if cancelled is not None:
             raise cancelled
 
-    def _commit_of(
-        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
-    ) -> Commit:
-        state, side, documents = batch.state, batch.side_writes, batch.side_writes.documents
+    def _shared_writes(self, state: StateChange | None) -> Iterator[DocumentWrite]:
+        """The writes of the daily spending and of variables that other sessions share."""
         if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
-            documents = [*documents, charge]
+            yield charge
         if state is not None and state.shared:
-            documents = [*documents, *self.variables.writes(state, self.session_id)]
-        return new_commit(
-            patch=new_patch(
-                agent=None if batch.agent == self._stored_agent else batch.agent,
-                status=status,
-                outcome=outcome,
-                cursor=batch.cursor,
-                variables=None if state is None else state.own,
-            ),
-            events=batch.events,
-            steps=batch.steps,
-            documents=documents,
-            messages=side.messages,
-            settles=side.settles,
-            openings=side.openings,
-            wakes=side.wakes,
-            # If the session was woken after this count, the store sets it to ready instead of
-            # waiting: no wake is lost.
-            seen_wakes=self._wakes if status == "waiting" else None,
-            release=release,
-        )
+            yield from self.variables.writes(state, self.session_id)
 
     def _settle(self, batch: _Batch) -> None:
         """Update the run's copy of the stored state after a successful commit."""
+        patch, events = batch.commit.patch, batch.commit.events
         if self.day is not None:
             self.day.settle()
-        self._stored_agent = batch.agent
+        if patch.agent is not None:
+            self._stored_agent = patch.agent
         self._stored_cursor = batch.cursor
         if self.before is not None:
             self.before = replace(self.before, seq=self.stored_seq, cursor=batch.cursor)
         if batch.state is not None:
             self.variables.settle(batch.state)
-        self.events.extend(batch.events)
+        self.events.extend(events)
         if self.is_watched:
-            self.outbox.waiting.extend(batch.events)
+            self.outbox.waiting.extend(events)
 
-    def _show_sinks(self, events: list[Event]) -> None:
+    def _show_sinks(self, events: Sequence[Event]) -> None:
         for sink in self.config.sinks:
             for event in events:
                 try:
@@ -453,7 +454,7 @@ class Committing(Recording):
                 except Exception:
                     _log.exception("a sink could not take event %s", event.event_id)
 
-    async def _show_observers(self, events: list[Event]) -> None:
+    async def _show_observers(self, events: Sequence[Event]) -> None:
         for observer in tuple(OBSERVERS):
             try:
                 await observer.see(self, events)
