@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ekiden.core.conversation.model import Usage
@@ -40,8 +40,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 def changed() -> Cursor:
     cursor = Cursor()
     for component, values in CHANGED.items():
-        for name, value in values.items():
-            setattr(getattr(cursor, component), name, value)
+        setattr(cursor, component, replace(getattr(cursor, component), **values))
     return cursor
 
 

@@ -287,7 +287,7 @@ async def check_first(run: RunState) -> None:
     if first:
         checks = await _examine(run, first)
         await _let_through(run, checks)
-    run.cursor.guardrails.checks = _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED
+    _note_progress(run, _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED)
     if first:
         await run.commit()
         _passed_is_stored()
@@ -312,7 +312,7 @@ async def call_with_guardrails(
         response = await answer.of(call(run))
         await _let_through(run, await checking)
         assert response is not None
-        run.cursor.guardrails.checks = _ALL_PASSED
+        _note_progress(run, _ALL_PASSED)
         return response
     finally:
         if not checking.done():
@@ -354,7 +354,7 @@ async def _check_parallel(run: RunState, answer: _Answer) -> _Checks:
     checks = await _examine(run, parallel)
     if answer.is_awaited and not any(rejects(each) for _, each in checks):
         _note_passed(run, checks)
-        run.cursor.guardrails.checks = _ALL_PASSED
+        _note_progress(run, _ALL_PASSED)
         await run.commit_checks()
         _passed_is_stored()
         return []
@@ -391,7 +391,12 @@ async def _let_through(run: RunState, checks: _Checks) -> None:
 def _note_passed(run: RunState, checks: _Checks) -> None:
     sensitive = run.config.trace_include_sensitive_data
     passed = [_finding(*each).to_json(sensitive=sensitive) for each in checks]
-    run.cursor.guardrails.found = [*run.cursor.guardrails.found, *passed]
+    checked = run.cursor.guardrails
+    run.cursor.guardrails = replace(checked, found=[*checked.found, *passed])
+
+
+def _note_progress(run: RunState, checks: int) -> None:
+    run.cursor.guardrails = replace(run.cursor.guardrails, checks=checks)
 
 
 def input_of(run: RunState) -> str | list[Item]:

@@ -11,6 +11,7 @@ gets an event of its own, which is audited.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from ekiden.core.conversation.model import ModelResponse, is_message
@@ -208,7 +209,8 @@ async def _ask_again(
     _record_call(run, call)
     failed = [each for each in findings if each.result == "failed"]
     tried = {place: cursor.guardrails.repairs.get(place, 0) + 1 for place in sorted(places)}
-    cursor.guardrails.repairs = {**cursor.guardrails.repairs, **tried}
+    repairs = {**cursor.guardrails.repairs, **tried}
+    cursor.guardrails = replace(cursor.guardrails, repairs=repairs)
     record_failures(run, [each for each in findings if each is not failed[-1]])
     instruction = correction([violation for each in failed for violation in each.violations])
     # The last event also adds the answer and its correction to the agent's view.

@@ -21,7 +21,7 @@ from ekiden.handoff.requests import check_capabilities, check_depth, not_found, 
 from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.state.attempt import Attempt, announce
 from ekiden.runtime.state.calls import settled
-from ekiden.runtime.state.cursor_handoffs import USER
+from ekiden.runtime.state.cursor_handoffs import USER, TriggerSigns
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow
 from ekiden.storage.base import SessionFilter, Store
@@ -32,7 +32,7 @@ class StateBefore:
     """The state of a run that callbacks and additions may change before a handoff is decided."""
 
     variables: VariablesNow
-    published: Sequence[str]
+    triggers: TriggerSigns
     chain: list[str]
     work: int
 
@@ -42,7 +42,7 @@ class StateBefore:
         cursor = run.cursor
         return cls(
             run.variables.now(),
-            cursor.triggers.published,
+            cursor.triggers,
             cursor.handoffs.chain.copy(),
             cursor.handoffs.work,
         )
@@ -52,11 +52,8 @@ class StateBefore:
         if run.variables.now() != self.variables:
             run.variables.go_back(self.variables)
         cursor = run.cursor
-        cursor.triggers.published, cursor.handoffs.chain, cursor.handoffs.work = (
-            self.published,
-            self.chain,
-            self.work,
-        )
+        cursor.triggers = self.triggers
+        cursor.handoffs.chain, cursor.handoffs.work = self.chain, self.work
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.state.attempt import NO_ADDITIONS, Attempt, announce, give_up_tried, received
 from ekiden.runtime.state.budget import narrowed
 from ekiden.runtime.state.calls import both, settled
+from ekiden.runtime.state.cursor import ConversationView
 from ekiden.runtime.state.cursor_handoffs import USER, PendingHandoff
 from ekiden.runtime.state.findings import record_failures, tell_findings
 from ekiden.runtime.state.state import RunState
@@ -212,7 +213,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         answer = attempt.answered(function_output(attempt.call["call_id"], message))
     run.record("handoff", items=answer, details=details, error=problem)
     if attempt.place is not None:
-        run.cursor.triggers.note_fired(attempt.place)
+        run.cursor.triggers = run.cursor.triggers.with_fired(attempt.place)
     for each in attempt.writes:
         run.write(each)
 
@@ -341,7 +342,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     for note in agreed.notes:
         warn(run, f"input filter of the handoff to {target.name!r}", note)
     if attempt.place is not None:
-        cursor.triggers.note_fired(attempt.place)
+        cursor.triggers = cursor.triggers.with_fired(attempt.place)
     now_s = run.spent_s()
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
@@ -353,7 +354,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     _transfer_to_target(run, terms, agreed, now_s)
     if view is not None:
         run.remember(key, view)
-        cursor.view.base, cursor.view.after = key, seq
+        cursor.view = ConversationView(key, seq)
         run.replace_view(list(view))
         run.history_length = len(view)
     return pending

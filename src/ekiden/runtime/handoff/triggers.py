@@ -52,7 +52,7 @@ async def look_at_triggers(run: RunState) -> bool:
     # them again.
     if await _fire(run, fired):
         return True
-    run.cursor.triggers.forget_signs()
+    run.cursor.triggers = run.cursor.triggers.checked()
     return False
 
 

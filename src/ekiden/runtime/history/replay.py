@@ -11,7 +11,7 @@ from ekiden.core.events import AUDITED, Event
 from ekiden.handoff.requests import TriedHandoff
 from ekiden.runtime.handoff.controller import passed_digest
 from ekiden.runtime.state.attempt import PASSED, received
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import ConversationView, Cursor
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import recorded_changes
 
@@ -103,7 +103,7 @@ class Replay:
             item["call_id"]: item for item in event.items if item.get("type") == "function_call"
         }
         if event.type == "llm_call":
-            cursor.triggers.forget_signs()
+            cursor.triggers = cursor.triggers.checked()
             cursor.handoffs.work += any(
                 is_message(item) and bool(text_of(item)) for item in event.items
             )
@@ -121,7 +121,7 @@ class Replay:
             cursor.handoffs.work += 1
         else:
             name = event.error.partition(":")[0]
-            cursor.triggers.note_tool_error(f"{name}: {event.error}")
+            cursor.triggers = cursor.triggers.with_tool_error(f"{name}: {event.error}")
         if _kind(event)[:1] != "c":  # The calls of code agents are part of their own time.
             self._count(event)
         self._is_inside = False
@@ -162,7 +162,7 @@ class Replay:
             ]
         else:
             if "place" in details:
-                cursor.triggers.note_fired(details["place"])
+                cursor.triggers = cursor.triggers.with_fired(details["place"])
             self._take_outputs(event)
 
     def _transfer(self, event: Event, details: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ class Replay:
         if details.get("by", {}).get("kind") == "person" and "request" not in details:
             cursor.handoffs.work += 1
         if "place" in details:
-            cursor.triggers.note_fired(details["place"])
+            cursor.triggers = cursor.triggers.with_fired(details["place"])
         pending = cursor.way_back(
             details["id"], source, target, call_id=call_id, seq=self._given or event.seq
         )
@@ -184,7 +184,7 @@ class Replay:
         )
         cursor.handoffs.open.append(pending)
         if "filter" in details:
-            cursor.view.base, cursor.view.after = details["filter"], event.seq
+            cursor.view = ConversationView(details["filter"], event.seq)
         is_return = target in cursor.handoffs.chain
         cursor.transfer(
             source,
@@ -235,7 +235,7 @@ class Replay:
             self._is_inside = True  # The handoff with these additions follows.
         if name is not None:
             self._is_inside = True
-            self.cursor.triggers.note_published(name)
+            self.cursor.triggers = self.cursor.triggers.with_published(name)
 
     def _end(self, event: Event) -> None:
         outcome = (event.details or {}).get("outcome", "done")

@@ -31,6 +31,7 @@ from ekiden.core.values import dumps
 from ekiden.handoff.requests import edge_between
 from ekiden.runtime.config import AUTO, RunOptions
 from ekiden.runtime.conversation import rollback_notices
+from ekiden.runtime.state.cursor import NO_CHECKS
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
@@ -153,7 +154,7 @@ def _move(run: RunState, target: Agent[Any]) -> None:
     # The agent replaces the router, because an assignment does not count as a handoff.
     run.cursor.handoffs.chain[-1] = target.name
     run.cursor.progress.started = False
-    run.cursor.guardrails.reset()
+    run.cursor.guardrails = NO_CHECKS
     run.offer.prompt_block = None
     run.know(target)
     run.agent = target

@@ -12,6 +12,7 @@ from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.runtime.state.cursor_handoffs import (
+    NO_SIGNS,
     Component,
     HandoffState,
     PendingHandoff,
@@ -207,7 +208,7 @@ def open_questions(row: SessionRow) -> dict[str, OpenQuestion]:
     return _open_in(row.cursor)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ConversationView(Component):
     """The part of the conversation that the active agent sees."""
 
@@ -226,14 +227,6 @@ class ConversationView(Component):
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(data.get("b"), data.get("a", 0))
 
-    def next_run(self) -> ConversationView:
-        """A copy for the next run."""
-        return ConversationView(self.base, self.after)
-
-    def roll_back(self, base: str | None, after: int) -> None:
-        """Restore the view, because the handoff is rolled back."""
-        self.base, self.after = base, after
-
     @staticmethod
     def shape() -> dict[str, Any]:
         from ekiden.core.conversation.shapes import Count
@@ -249,10 +242,12 @@ class ConversationView(Component):
             raise SessionImportInvalid(f"{place}.b", "it names a step that does not exist")
 
 
-@dataclass(slots=True)
+_WHOLE = ConversationView()
+
+
+@dataclass(frozen=True, slots=True)
 class GuardrailChecks(Component):
-    """The guardrail results of the active agent since this agent got the run. Values are replaced,
-    and never changed in place."""
+    """The guardrail results of the active agent since this agent got the run."""
 
     checks: int = 0
     """The progress of the input guardrails. With 1, all guardrails that run before the model have
@@ -286,20 +281,19 @@ class GuardrailChecks(Component):
         if self.repairs:
             saved["repairs"] = dict(self.repairs)
 
-    def roll_back(self, saved: Mapping[str, Any]) -> None:
-        """Restore the values that were `saved` before the handoff."""
-        self.checks, self.found = saved.get("checks", 0), ()
-        self.repairs = saved.get("repairs", _NO_REPAIRS)
-
-    def reset(self) -> None:
-        """Clear everything, because another agent gets the conversation."""
-        self.checks, self.found, self.repairs = 0, (), _NO_REPAIRS
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        """The values that were `saved` before the handoff."""
+        return cls(saved.get("checks", 0), (), saved.get("repairs", _NO_REPAIRS))
 
     @staticmethod
     def shape() -> dict[str, Any]:
         from ekiden.core.conversation.shapes import Count, FindingShape
 
         return {"gc": Count, "gf": list[FindingShape], "gr": dict[str, Count]}
+
+
+NO_CHECKS = GuardrailChecks()
 
 
 @dataclass(slots=True)
@@ -309,15 +303,15 @@ class Cursor:
     Each component defines how its fields are stored, carried over into the next run, saved before a
     handoff, restored by a rollback, and checked on import. This class defines the operations on
     several components. Two components are defined in lower packages, because code in these packages
-    also reads them.
+    also reads them. Frozen components are replaced, and runs share their defaults.
     """
 
     progress: RunProgress = field(default_factory=RunProgress)
-    view: ConversationView = field(default_factory=ConversationView)
+    view: ConversationView = _WHOLE
     handoffs: HandoffState = field(default_factory=HandoffState)
     questions: QuestionState = field(default_factory=QuestionState)
-    guardrails: GuardrailChecks = field(default_factory=GuardrailChecks)
-    triggers: TriggerSigns = field(default_factory=TriggerSigns)
+    guardrails: GuardrailChecks = NO_CHECKS
+    triggers: TriggerSigns = NO_SIGNS
     budget: RunBudget = field(default_factory=RunBudget)
     audit: AuditChain = field(default_factory=AuditChain)
 
@@ -325,11 +319,14 @@ class Cursor:
         """The fields that are not at their defaults, under short names."""
         data = OwnJson()
         self.progress.to_json(data)
-        self.view.to_json(data)
+        if self.view is not _WHOLE:
+            self.view.to_json(data)
         self.handoffs.to_json(data)
         self.questions.to_json(data)
-        self.guardrails.to_json(data)
-        self.triggers.to_json(data)
+        if self.guardrails is not NO_CHECKS:
+            self.guardrails.to_json(data)
+        if self.triggers is not NO_SIGNS:
+            self.triggers.to_json(data)
         self.budget.to_json(data)
         if self.audit.count:
             self.audit.to_json(data)
@@ -390,7 +387,7 @@ class Cursor:
         """
         return Cursor(
             progress=self.progress.next_run(first),
-            view=self.view.next_run(),
+            view=self.view,
             handoffs=self.handoffs.next_run(agent, is_same_task=is_same_task),
             questions=self.questions.next_run(),
             budget=RunBudget(limits=limits),
@@ -453,18 +450,17 @@ class Cursor:
         work on the run.
         """
         self.handoffs.transfer(source, target, received, tools, passed, since_s)
-        self.guardrails.reset()
-        self.triggers.reset()
+        self.guardrails, self.triggers = NO_CHECKS, NO_SIGNS
         if budget is not None:
             self.budget.narrowed = budget
         self.progress.next_agent(started=False)
 
     def roll_back(self, pending: PendingHandoff) -> None:
         """Roll back the last open handoff, so that its source gets the run back."""
-        self.view.roll_back(pending.base, pending.after)
+        self.view = ConversationView(pending.base, pending.after)
         self.handoffs.roll_back(pending)
-        self.guardrails.roll_back(pending.saved)
-        self.triggers.roll_back(pending.saved)
+        self.guardrails = GuardrailChecks.from_saved(pending.saved)
+        self.triggers = TriggerSigns.from_saved(pending.saved)
         self.budget.roll_back(pending.saved)
         # The failed attempt counts as a turn. Otherwise the source would reuse the step keys of the
         # target, and take the target's stored results for its own.

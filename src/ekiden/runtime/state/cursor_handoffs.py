@@ -4,7 +4,7 @@ triggers."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
@@ -395,10 +395,9 @@ class HandoffState(Component):
             raise SessionImportInvalid(f"{place}.ch", "the run has no agent")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TriggerSigns(Component):
-    """The facts that the triggers of the active agent check. Values are replaced, and never changed
-    in place."""
+    """The facts that the triggers of the active agent check."""
 
     fired: Sequence[int] = ()
     """The indexes, in the active agent's `handoffs`, of the triggers that have fired since the
@@ -429,38 +428,39 @@ class TriggerSigns(Component):
         if self.tool_errors:
             saved["slips"] = list(self.tool_errors)
 
-    def roll_back(self, saved: Mapping[str, Any]) -> None:
-        """Restore the values that were `saved` before the handoff."""
-        self.fired = list(saved.get("fired", ()))
-        self.published = list(saved.get("published", ()))
-        self.tool_errors = list(saved.get("slips", ()))
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        """The values that were `saved` before the handoff."""
+        get = saved.get
+        return cls(get("fired", ()), get("published", ()), get("slips", ()))
 
-    def reset(self) -> None:
-        """Clear everything, because another agent gets the run."""
-        self.fired = self.published = self.tool_errors = ()
+    def checked(self) -> TriggerSigns:
+        """Without the events and errors, because the triggers have checked them."""
+        return TriggerSigns(self.fired) if self.fired else NO_SIGNS
 
-    def forget_signs(self) -> None:
-        """Clear the events and errors, because the triggers have checked them."""
-        self.published = self.tool_errors = ()
+    def with_fired(self, place: int) -> TriggerSigns:
+        """The trigger with this index in the active agent's `handoffs` also fired."""
+        return replace(self, fired=[*self.fired, place])
 
-    def note_fired(self, place: int) -> None:
-        """Record that the trigger with this index in the active agent's `handoffs` fired."""
-        self.fired = [*self.fired, place]
+    def with_published(self, name: str) -> TriggerSigns:
+        """An event with this name was also published."""
+        if name in self.published:
+            return self
+        return replace(self, published=[*self.published, name])
 
-    def note_published(self, name: str) -> None:
-        """Record that an event with this name was published."""
-        if name not in self.published:
-            self.published = [*self.published, name]
-
-    def note_tool_error(self, error: str) -> None:
-        """Record the error of a tool. Only the latest errors are kept."""
-        self.tool_errors = [*self.tool_errors[1 - _MOST_ERRORS :], error[:_LONGEST_ERROR]]
+    def with_tool_error(self, error: str) -> TriggerSigns:
+        """A tool also had this error. Only the latest errors are kept."""
+        latest = self.tool_errors[1 - _MOST_ERRORS :]
+        return replace(self, tool_errors=[*latest, error[:_LONGEST_ERROR]])
 
     @staticmethod
     def shape() -> dict[str, Any]:
         from ekiden.core.conversation.shapes import Count
 
         return {"fi": list[Count], "pu": list[str], "sl": list[str]}
+
+
+NO_SIGNS = TriggerSigns()
 
 
 def has_open_handoffs(row: SessionRow) -> bool:

@@ -7,6 +7,7 @@ guardrail that rejected or warned gets an event of its own, which is audited.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.dataclass import dataclass
@@ -89,8 +90,10 @@ def tell_findings(
 ) -> dict[str, Any]:
     """The `details` of an event, with all findings that are not recorded yet."""
     sensitive = run.config.trace_include_sensitive_data
-    told = [*run.cursor.guardrails.found, *(each.to_json(sensitive=sensitive) for each in findings)]
-    run.cursor.guardrails.found = []
+    checks = run.cursor.guardrails
+    told = [*checks.found, *(each.to_json(sensitive=sensitive) for each in findings)]
+    if checks.found:
+        run.cursor.guardrails = replace(checks, found=())
     return {**(details or {}), "guardrails": told} if told else details or {}
 
 

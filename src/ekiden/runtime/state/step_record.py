@@ -308,7 +308,9 @@ class Recording:
             is_shown = config.trace_include_sensitive_data
             if type == "tool_call":
                 names = "|".join(kinds) or error.partition(":")[0]
-                cursor.triggers.note_tool_error(f"{names}: {error}" if is_shown else names)
+                cursor.triggers = cursor.triggers.with_tool_error(
+                    f"{names}: {error}" if is_shown else names
+                )
             if not is_shown:
                 error = REDACTED
         elif type == "tool_call":
@@ -375,7 +377,7 @@ class Recording:
         if data is not None:
             details["data"] = data
         self.record("message", details=details)
-        self.cursor.triggers.note_published(name)
+        self.cursor.triggers = self.cursor.triggers.with_published(name)
 
     @property
     def side_writes(self) -> SideWrites:
