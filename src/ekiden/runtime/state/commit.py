@@ -52,7 +52,6 @@ class _Batch:
     items_before: int
     new_handoffs: Sequence[PendingHandoff]
     side_writes: SideWrites
-    stored: bool = False
 
 
 _new_batch = maker(_Batch)
@@ -196,14 +195,22 @@ class Committing(Recording):
         await self._committing.acquire()
         try:
             batch = self._take_batch(status, outcome, release)
+            cancelled: asyncio.CancelledError | None = None
             try:
-                await self._store_batch(batch)
+                if self.store.shared:
+                    # A cancelled task must still learn whether its commit was stored.
+                    cancelled = await self._stored(batch.commit)
+                else:
+                    await self.store.commit(self.claim, batch.commit)
             except BaseException:
-                if not batch.stored:
-                    # The store refused the batch: the caller retries the commit or discards the
-                    # step.
-                    self._put_back(batch)
+                # The store refused the batch: the caller retries the commit or discards the step.
+                self._put_back(batch)
                 raise
+            self._settle(batch)
+            if self.config.sinks or OBSERVERS:
+                await self._show(batch.commit.events)
+            if cancelled is not None:
+                raise cancelled
         finally:
             self._committing.release()
         self.outbox.announce()
@@ -403,26 +410,6 @@ class Committing(Recording):
             raise
         return cancelled
 
-    async def _store_batch(self, batch: _Batch) -> None:
-        commit = batch.commit
-        cancelled: asyncio.CancelledError | None = None
-        if self.store.shared:
-            # A cancelled task must still learn whether its commit was stored.
-            cancelled = await self._stored(commit)
-        else:
-            await self.store.commit(self.claim, commit)
-        batch.stored = True
-        self.is_free = commit.release
-        self.status = commit.patch.status or self.status
-        self._settle(batch)
-        if self.config.sinks:
-            with logging_for(self):
-                self._show_sinks(commit.events)
-        if OBSERVERS:
-            await self._show_observers(commit.events)
-        if cancelled is not None:
-            raise cancelled
-
     def _shared_writes(self, state: StateChange | None) -> Iterator[DocumentWrite]:
         """The writes of the daily spending and of variables that other sessions share."""
         if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
@@ -433,6 +420,8 @@ class Committing(Recording):
     def _settle(self, batch: _Batch) -> None:
         """Update the run's copy of the stored state after a successful commit."""
         patch, events = batch.commit.patch, batch.commit.events
+        self.is_free = batch.commit.release
+        self.status = patch.status or self.status
         if self.day is not None:
             self.day.settle()
         if patch.agent is not None:
@@ -446,15 +435,15 @@ class Committing(Recording):
         if self.is_watched:
             self.outbox.waiting.extend(events)
 
-    def _show_sinks(self, events: Sequence[Event]) -> None:
-        for sink in self.config.sinks:
-            for event in events:
-                try:
-                    sink.emit(event)
-                except Exception:
-                    _log.exception("a sink could not take event %s", event.event_id)
-
-    async def _show_observers(self, events: Sequence[Event]) -> None:
+    async def _show(self, events: Sequence[Event]) -> None:
+        """Show stored events to the sinks and observers."""
+        with logging_for(self):
+            for sink in self.config.sinks:
+                for event in events:
+                    try:
+                        sink.emit(event)
+                    except Exception:
+                        _log.exception("a sink could not take event %s", event.event_id)
         for observer in tuple(OBSERVERS):
             try:
                 await observer.see(self, events)
