@@ -22,6 +22,7 @@ from ekiden.core.runs import (
     parse_run_id,
     run_id_of,
 )
+from ekiden.runtime.history.replay import beginning, runs_begun
 from ekiden.runtime.outcome import recorded_outcome
 from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
@@ -107,7 +108,7 @@ async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
         raise RunNotFound(run_id)
     if number == cursor.progress.run:
         return max(cursor.progress.first, 1), None
-    events = _events_of(number, await store.events(session_id), before=cursor.progress.first)
+    events = _events_of(number, list(await store.events(session_id)))
     if not events:
         raise RunNotFound(run_id)
     return events[0].seq, events[-1].seq
@@ -121,10 +122,7 @@ async def read_run(store: Store, run_id: str) -> Run:
     if not 1 <= number <= cursor.progress.run:
         raise RunNotFound(run_id)
     if number != cursor.progress.run:
-        all_events = await store.events(session_id)
-        return _earlier_run(
-            row, number, _events_of(number, all_events, before=cursor.progress.first)
-        )
+        return _earlier_run(row, number, _events_of(number, list(await store.events(session_id))))
     events = await store.events(session_id, after=max(cursor.progress.first - 1, 0))
     status = await run_status(store, row)
     questions = await questions_to_people(store, session_id) if cursor.questions.open else ()
@@ -268,37 +266,11 @@ def _usage(events: Sequence[Event]) -> Usage:
     return total
 
 
-def _events_of(number: int, events: Sequence[Event], *, before: int) -> list[Event]:
-    """The events of an earlier run: from its message up to the message of the next run.
-
-    `before` is the number of the first event of the session's last run.
-    """
-    events = [event for event in events if event.seq < before]
-    first = last = None
-    for place, event in enumerate(events):
-        run = _number_of(event)
-        if run is None or run < number:
-            continue
-        if run == number:
-            first = _message_before(events, place) if first is None else first
-        else:
-            last = _message_before(events, place)
-            break
-    if first is None:
+def _events_of(number: int, events: list[Event]) -> list[Event]:
+    """The events of an earlier run: from its beginning up to the beginning of the next run. The
+    number of a run is its place among the runs that the session has begun."""
+    begun = runs_begun(events)[number - 1 : number + 1]
+    if len(begun) < 2:
         return []
-    return list(events[first:last])
-
-
-def _number_of(event: Event) -> int | None:
-    """The number of the run that an effect belongs to."""
-    head = (event.step or "").partition(".")[0]
-    return int(head) if head.isascii() and head.isdigit() else None
-
-
-def _message_before(events: Sequence[Event], place: int) -> int:
-    while place > 0:
-        event = events[place]
-        if event.type == "message" and event.step is None and event.items:
-            return place
-        place -= 1
-    return 0
+    first, last = (beginning(events, event) for event in begun)
+    return events[first - 1 : last - 1]

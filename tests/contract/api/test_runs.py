@@ -52,6 +52,16 @@ async def test_run_waits_for_the_end_of_a_run(relay: Ekiden) -> None:
     assert last == items
 
 
+async def test_earlier_runs_keep_their_answers_and_events_after_a_rewind(relay: Ekiden) -> None:
+    runs = [await relay.runs.run(text, session_id="a") for text in ("hello", "again", "more")]
+    first = await read(relay.runs.follow("a:1"))
+    end = numbers(first)[-1]
+    for at in (end, 1):
+        await relay.sessions.rewind("a", at)
+        assert [await relay.runs.get(run.run_id) for run in runs] == runs
+        assert numbers(await read(relay.runs.follow("a:1"))) == [*range(1, end + 1)]
+
+
 async def test_a_started_run_continues_without_a_waiting_caller(
     relay: Ekiden, tmp_path: Path
 ) -> None:
