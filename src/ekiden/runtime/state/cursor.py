@@ -17,6 +17,7 @@ from ekiden.runtime.state.cursor_handoffs import (
     HandoffState,
     PendingHandoff,
     TriggerSigns,
+    whole_ms,
 )
 from ekiden.sessions.session import RunProgress
 from ekiden.storage.base import OwnJson, SessionRow
@@ -57,7 +58,7 @@ class RunBudget(Component):
         if self.limits:
             data["li"] = dict(self.limits)
         if self.spent_s:
-            data["sp"] = round(self.spent_s, 3)
+            data["sp"] = whole_ms(self.spent_s)
         if counts := self.usage.to_json():
             data["u"] = counts
         if self.others is not None:
