@@ -199,7 +199,7 @@ async def call_model(
     model = resolve(run) if model is None else model
     request = await _request(run) if request is None else request
     if (
-        run.shared_budgets.outer
+        run.outer_budgets
         or run.cursor.budget.shared_budget is not None
         or run.config.daily is not None
     ):
@@ -220,7 +220,7 @@ async def call_model(
                     show(part)
         response = _read(run, request, answer)
     except BaseException as exc:
-        if run.shared_budgets.held is not None:
+        if run.reserved_call is not None:
             # The reservation is released even if this task is being cancelled.
             await to_the_end(let_go(run))
         # A timeout of the model's own client is not replaced: its error says more.

@@ -200,10 +200,10 @@ def shared_budgets_of(run: Recording) -> list[str]:
     """The keys of the shared budgets that the run spends from, the innermost last."""
     cursor = run.cursor
     if cursor.budget.shared_budget is None:
-        return list(run.shared_budgets.outer)
+        return list(run.outer_budgets)
     levels = [level for level, _ in _levels(run) if level in cursor.budget.levels]
     return [
-        *run.shared_budgets.outer,
+        *run.outer_budgets,
         *(f"{cursor.budget.shared_budget}.{level}" for level in levels),
     ]
 
@@ -285,11 +285,11 @@ async def reserve(
         else:
             # Set before the write: if this call is cancelled, the write may still be stored, and
             # the next commit removes the reservation.
-            run.shared_budgets.held = key
+            run.reserved_call = key
             try:
                 await run.store.write_documents(writes)
             except StaleDocument:
-                run.shared_budgets.held = None
+                run.reserved_call = None
                 continue
             return request
         await run.store.wait_for_change(_ROOM_S)
@@ -300,7 +300,7 @@ async def reserve(
 
 async def let_go(run: Recording) -> None:
     """Remove the reservation of the finished call. If the store fails, the reservation expires."""
-    key, run.shared_budgets.held = run.shared_budgets.held, None
+    key, run.reserved_call = run.reserved_call, None
     while key is not None:
         try:
             now_us = await run.store.now_us()

@@ -142,7 +142,7 @@ class Committing(Recording):
         """Drop all records that are not stored. Spent tokens and time still count."""
         self._new_handoffs = ()
         self._side_writes = NO_SIDE_WRITES
-        self.shared_budgets.charged = None
+        self.charged = None
         self.questions = self.kept = None
         self.outbox.discard()
         # Numbers of events that were never stored are given again: a session's numbers have no
@@ -189,7 +189,7 @@ class Committing(Recording):
             # Before the commit: the renewal that runs meanwhile must not report the released lease
             # as lost.
             keeper_of(self.store).let_go(self.claim)
-        if self.shared_budgets.outer or self.cursor.budget.shared_budget is not None:
+        if self.outer_budgets or self.cursor.budget.shared_budget is not None:
             self._charge()
         # The tools of one turn run concurrently, and each commits its own result.
         await self._committing.acquire()
@@ -214,7 +214,7 @@ class Committing(Recording):
         finally:
             self._committing.release()
         self.outbox.announce()
-        if self.shared_budgets.held is not None:
+        if self.reserved_call is not None:
             await let_go(self)
         for each in batch.side_writes.afterwards:
             await each()
@@ -231,8 +231,8 @@ class Committing(Recording):
         """Charge the shared budgets, in the commit of the step, if the run spent something."""
         own = list(self._counted()[:2])
         known = [*own, *shared_budgets_of(self)]
-        if known != self.shared_budgets.charged:
-            self.shared_budgets.charged = known
+        if known != self.charged:
+            self.charged = known
             charge(self, own)
 
     async def commit_cursor(self) -> None:

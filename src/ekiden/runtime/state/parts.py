@@ -55,19 +55,6 @@ NO_SIDE_WRITES = SideWrites()
 this object."""
 
 
-@dataclass(slots=True, eq=False)
-class SharedBudgets:
-    """Budgets that the run shares with the sessions that asked the run. See
-    `runtime.state.budget`."""
-
-    outer: tuple[str, ...] = ()
-    """The keys of the shared budgets of the asking sessions."""
-    held: str | None = None
-    """The id of the model call that has reserved a part of these budgets."""
-    charged: list[object] | None = None
-    """The amounts of the last charge."""
-
-
 class WorkClock:
     """Counts the seconds of work on a run, without the time spent waiting for people."""
 

@@ -27,7 +27,6 @@ from ekiden.runtime.state.parts import (
     Deadline,
     Interruption,
     Outbox,
-    SharedBudgets,
     TurnOffer,
     WorkClock,
 )
@@ -146,7 +145,7 @@ class RunState(Committing):
         self.priority = row.priority
         self.status = row.status
         self._variables = Variables(row.variables) if row.variables else None
-        self.shared_budgets = SharedBudgets(tuple(row.meta.get("purses", ())))
+        self.outer_budgets = tuple(row.meta.get("purses", ()))
         self._labels = _NO_LABELS
         if row.meta:
             self._labels = {
@@ -159,6 +158,7 @@ class RunState(Committing):
     def _begin(self) -> None:
         """Set the initial values of everything that steps record."""
         self.outcome = self.exception = self.broken = self.before = None
+        self.reserved_call = self.charged = None
         self.is_free = self.may_be_rolled_back = False
         self.memo = _NO_MEMO
         self.events = []

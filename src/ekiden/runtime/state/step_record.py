@@ -17,7 +17,7 @@ from ekiden.core.text.wording import lazy_pattern
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.state.cursor import ALWAYS, Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
-from ekiden.runtime.state.parts import NO_SIDE_WRITES, SharedBudgets, SideWrites, WorkClock
+from ekiden.runtime.state.parts import NO_SIDE_WRITES, SideWrites, WorkClock
 from ekiden.runtime.state.variables import Variables
 from ekiden.sessions import said
 from ekiden.sessions.state import STATE, checked_value
@@ -189,15 +189,17 @@ class Recording:
         "_variables",
         "added_items",
         "agent",
+        "charged",
         "claim",
         "config",
         "cursor",
         "events",
         "history_length",
         "kept",
+        "outer_budgets",
         "questions",
+        "reserved_call",
         "root",
-        "shared_budgets",
         "store",
         "trigger_notes",
         "visible",
@@ -225,7 +227,13 @@ class Recording:
     kept: list[Callable[[], None]] | None
     """Functions that record the notices and announcements of the current step again, after
     `discard`."""
-    shared_budgets: SharedBudgets
+    outer_budgets: tuple[str, ...]
+    """The keys of the budgets that the run shares with the sessions that asked it. See
+    `runtime.state.budget`."""
+    reserved_call: str | None
+    """The id of the model call that has reserved a part of the shared budgets."""
+    charged: list[object] | None
+    """The amounts of the last charge of the shared budgets."""
     trigger_notes: dict[int, str]
     """The last results of the conditions of the active agent's triggers, by the trigger's index."""
     work: WorkClock
