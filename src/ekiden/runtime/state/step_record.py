@@ -306,9 +306,10 @@ class Recording:
         audited events. `items` become part of the conversation, and are stored unchanged.
         """
         config = self.config
-        is_bare = not items and error is None and type != "handoff"
-        if is_bare and not config.events and STATE not in (details or ()):
-            return self._seq
+        if not config.events:
+            is_bare = not items and error is None and type != "handoff"
+            if is_bare and STATE not in (details or ()):
+                return self._seq
         cursor = self.cursor
         if error is not None:
             error = cover(error)
