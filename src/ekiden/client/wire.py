@@ -38,7 +38,7 @@ from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnava
 from ekiden.core.checks.addresses import tls_context
 from ekiden.core.current_agent import AGENT_HEADER, acting_agent
 from ekiden.core.documents import from_json
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
@@ -323,8 +323,13 @@ def _json(answer: httpx2.Response) -> Any:
 
 
 def _content(body: Any) -> str | bytes | None:
-    """The body as JSON text; bytes are sent unchanged."""
-    return body if body is None or isinstance(body, bytes) else dumps(body)
+    """The body as JSON text; bytes are sent unchanged. Raises `UserError` for other objects."""
+    if body is None or isinstance(body, bytes):
+        return body
+    try:
+        return dumps(body)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"the request cannot be sent, it is not JSON: {exc!s:.200}") from exc
 
 
 def _texts(params: Mapping[str, Any] | None) -> httpx2.QueryParams:

@@ -9,6 +9,7 @@ import pytest
 
 from ekiden import Agent, Team
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.testing import ScriptedModel, say
@@ -45,6 +46,25 @@ async def test_an_invalid_limit_or_cursor_is_refused_in_every_list(ekiden: Ekide
         await ekiden.sessions.list().page(limit=0)
     with pytest.raises(RequestInvalid, match=r"^cursor: "):
         await ekiden.messages.list().page(cursor="x")
+
+
+@pytest.mark.parametrize("given", [float("nan"), 10**5000, object()], ids=["nan", "huge", "object"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ekiden, given: ekiden.messages.send("ps", payload=given),
+        lambda ekiden, given: ekiden.inbox.answer("inb_1", "approve", arguments={"a": given}),
+        lambda ekiden, given: ekiden.state.update_session("s", {"a": given}),
+        lambda ekiden, given: ekiden.handoffs.start("s", "ps", context=given),
+    ],
+    ids=["message", "answer", "state", "handoff"],
+)
+async def test_a_value_that_is_not_json_is_refused_in_every_call(
+    relay: Ekiden, call: Callable[[Ekiden, Any], Awaitable[Any]], given: Any
+) -> None:
+    await relay.runs.run("hello", session_id="s", agent="ps")
+    with pytest.raises(UserError, match="JSON"):
+        await call(relay, given)
 
 
 async def test_a_name_may_contain_a_slash(relay: Ekiden) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from ekiden.api import inbox as api
 from ekiden.api.local.context import LocalContext, LocalPart
 from ekiden.api.methods.values import Page, Pages
+from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
 from ekiden.core.questions import InboxItem, InboxKind
@@ -150,4 +151,9 @@ class LocalInbox(LocalPart, api.InboxApi):
 
 
 def _json_text(arguments: str | Mapping[str, Any] | None) -> str | None:
-    return arguments if isinstance(arguments, str | None) else dumps(arguments)
+    if isinstance(arguments, str | None):
+        return arguments
+    try:
+        return dumps(arguments)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"`arguments` must be JSON: {exc!s:.200}") from exc
