@@ -58,7 +58,7 @@ class Referee:
         self.expected_route: str | None = None
         self.approvals: dict[str, bool] = {}
         self.is_undone = False
-        """Whether the last event undid a handoff."""
+        """Whether the last event undid a handoff, or told people what could not be undone."""
         self.is_over = False
         """Whether a handoff was undone with which the run had begun: there is nothing to answer."""
 
@@ -73,7 +73,10 @@ class Referee:
                 raise
             if event.items:
                 self.said[event.seq] = event.items
-            self.is_undone = event.type == "handoff" and "undoes" in (event.details or {})
+            details = event.details or {}
+            self.is_undone = "undoes" in details or (
+                self.is_undone and details.get("kind") == "rollback_failed"
+            )
             self.owners.append(self.owner)
         assert not self.due, "an answer confirms in its own transaction"
         assert self.expected_route is None
