@@ -67,6 +67,27 @@ async def test_a_value_that_is_not_json_is_refused_in_every_call(
         await call(relay, given)
 
 
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (
+            lambda ekiden: ekiden.sessions.prune(older_than=0.5),
+            "older_than: must be a datetime or a text, not float",
+        ),
+        (lambda ekiden: ekiden.sessions.prune(keep=True), "keep: must be a whole number, not bool"),
+        (lambda ekiden: ekiden.sessions.prune(status="idle"), "status: must be a list, not str"),
+        (lambda ekiden: ekiden.sessions.get(5), "session_id: must be a text, not int"),
+    ],
+    ids=["time", "count", "list", "id"],
+)
+async def test_a_value_of_the_wrong_type_is_refused_in_every_call(
+    relay: Ekiden, call: Callable[[Ekiden], Awaitable[Any]], problem: str
+) -> None:
+    with pytest.raises(RequestInvalid) as refused:
+        await call(relay)
+    assert str(refused.value).startswith(problem)
+
+
 async def test_a_name_may_contain_a_slash(relay: Ekiden) -> None:
     assert (await relay.agents.get("销售")).name == "销售"
     assert (await relay.agents.get("ps")).name == "ps"

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
@@ -325,6 +326,16 @@ _WORDS: Final = {
     MOMENT: "is not a time: give a date, a date with a time, or how long ago, as 30m or 7d",
 }
 """The message for a text that does not match a pattern."""
+_TYPES: Final[Mapping[Any, str]] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    bytes: "bytes",
+    datetime: "a datetime",
+    Mapping: "an object",
+    Sequence: "a list",
+}
 _BOUNDS: Final = {
     "min_length": "is shorter than",
     "max_length": "is longer than",
@@ -404,6 +415,10 @@ def _check_all(params: Sequence[Parameter], given: Mapping[str, Any]) -> None:
 
 
 def _check(name: str, hint: Any, param: Param, value: Any) -> None:
+    kinds = _kinds(hint)
+    if not any(_is_of(each, value) for each in kinds):
+        names = " or ".join(_TYPES[found] for each in kinds if (found := _class(each)) in _TYPES)
+        _refuse(name, f"must be {names}, not {type(value).__name__}")
     options = _options_of(hint)
     parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
     if options and any(part not in options for part in parts):
@@ -466,7 +481,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """The members of a list, or the keys and values of an object, each with its type. For a union:
     the value with the types that fit."""
     if get_origin(hint) in (Union, UnionType):
-        yield from ((each, value) for each in get_args(hint) if _is_of(param_of(each)[0], value))
+        yield from ((each, value) for each in get_args(hint) if _is_of(each, value))
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         for pair in value.items():
             yield from zip(get_args(hint), pair, strict=True)
@@ -475,10 +490,24 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
             yield get_args(hint)[0], part
 
 
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The members of a union; for another type, the type."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _class(hint: Any) -> Any:
+    """The class of a type: `Mapping` for ``Mapping[str, int]``."""
+    kind = param_of(hint)[0]
+    return get_origin(kind) or kind
+
+
 def _is_of(hint: Any, value: Any) -> bool:
-    if get_origin(hint) is Sequence:
+    kind = _class(hint)
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is Sequence:
         return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    return hint is str and isinstance(value, str)
+    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
 
 
 def _options_of(hint: Any) -> tuple[Any, ...]:
