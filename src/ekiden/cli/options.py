@@ -29,6 +29,8 @@ def about(text: str, **options: Any) -> Parameter:
     return Parameter(help=text, **options)
 
 
+_LONGEST_S: Final = timedelta(days=30 * 365).total_seconds()
+
 STATUS = ("--status", "--state")
 """The names of the status filter of lists; help pages omit the second, older one."""
 
@@ -72,13 +74,14 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
 
     `UsageError` for anything else.
     """
-    now = (now or datetime.now()).astimezone()
+    now = now or datetime.now()
     span = AGO.fullmatch(text)
     try:
         if span is not None:
             seconds = timedelta(**{UNITS[span[2]]: int(span[1])}).total_seconds()
         else:
-            seconds = (datetime.fromisoformat(text).astimezone() - now).total_seconds()
+            # `astimezone` would move a time that the clocks skip to an hour before it.
+            seconds = datetime.fromisoformat(text).timestamp() - now.timestamp()
     except (ValueError, OverflowError, OSError) as exc:
         raise UsageError(
             f"{what} {text[:40]!r} is not a future time; give how long: 90s, 30m, 2h, 7d or "
@@ -86,6 +89,8 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
         ) from exc
     if seconds <= 0:
         raise UsageError(f"{what} {text[:40]!r} is in the past")
+    if seconds > _LONGEST_S:
+        raise UsageError(f"{what} {text[:40]!r} is too far away; give a time within 30 years")
     return seconds
 
 

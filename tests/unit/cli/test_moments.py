@@ -1,5 +1,6 @@
 """Times on the command line."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -54,7 +55,18 @@ def test_a_relative_future_time_is_parsed(text: str, seconds: float) -> None:
     assert ahead(text, what="the time", now=NOW) == seconds
 
 
-@each_case("text", ["", "soon", "-2h", "0s", "2025-03-01T12:00:00Z", "2y", "٢h"])
+@each_case("text", ["", "soon", "-2h", "0s", "2025-03-01T12:00:00Z", "2y", "٢h", "9999-12-31"])
 def test_an_invalid_future_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the time"):
         ahead(text, what="the time", now=NOW)
+
+
+def test_a_time_that_the_clocks_skip_is_after_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        after = datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
+        assert moment("2027-03-28T02:30", option="--since") == after
+        seconds = ahead("2027-03-28T02:30", what="the time", now=NOW)
+        assert NOW + timedelta(seconds=seconds) == after
+    time.tzset()

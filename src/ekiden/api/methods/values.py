@@ -141,6 +141,7 @@ def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None =
     if found.tzinfo is None and zone is not None:
         found = found.replace(tzinfo=zone)
     try:
-        return found.astimezone()
+        # From its timestamp, because `astimezone` moves a time that the clocks skip by two hours.
+        return datetime.fromtimestamp(found.timestamp()).astimezone()
     except OSError as exc:
         raise ValueError(f"{text[:40]!r} is too far away") from exc
