@@ -76,8 +76,12 @@ class ReplicaProgress(FeedPosition):
             known = await self._store.get_document(self._due, each)
             body = {"next_us": 0, "tries": 0} if known is None else known.body
             notes.append(DocumentWrite(collection=self._due, key=each, body=body))
-        self.cursor = cursor
-        await self.save(*notes)
+        before, self.cursor = self.cursor, cursor
+        try:
+            await self.save(*notes)
+        except BaseException:
+            self.cursor = before  # `release` must not store the new position without the sessions.
+            raise
 
     async def due(self, after: str = "") -> Sequence[DueSession]:
         """A page of sessions with unsent events, with ids above `after`, ordered by id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ekiden.sessions.replica import (
 )
 from ekiden.sessions.replica_feed import replicate_sessions
 from ekiden.sessions.replica_progress import ReplicaProgress, replica_status
-from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
+from ekiden.storage.base import Batch, DocumentWrite, NewSession, SessionOpening, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.testing import call, say
@@ -396,6 +396,26 @@ async def test_replication_waits_for_an_unavailable_store_unless_run_once() -> N
         async with fed(store, shelf):
             await shelf.came.wait()
             await until(store, shelf, sent=2)
+
+
+async def test_a_position_that_could_not_be_stored_skips_no_session() -> None:
+    class Shaky(MemoryStore):
+        is_broken = True
+
+        async def write_documents(
+            self, writes: Sequence[DocumentWrite], *, silently: bool = False
+        ) -> None:
+            if self.is_broken and len(writes) > 1:  # The position and the sessions.
+                self.is_broken = False
+                raise StoreUnavailable("no disk")
+            await super().write_documents(writes, silently=silently)
+
+    async with Shaky() as store:
+        await talk(store, "s1", "one")
+        shelf = Shelf()
+        with pytest.raises(StoreUnavailable):
+            await once(store, shelf)
+        assert (await once(store, shelf)).sent == 2
 
 
 async def test_the_replica_status_is_stored(store: MemoryStore) -> None:
