@@ -343,6 +343,37 @@ async def test_another_process_finds_a_compensation_of_the_main_program(
 
 
 @pytest.mark.parametrize(
+    "main", ["trip.py", "bin/trip"], ids=["imported by its own module", "command of a package"]
+)
+async def test_another_process_finds_a_compensation_of_a_module_named_like_the_main_program(
+    main: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ekiden.runtime.state import calls
+
+    undone: list[str] = []
+
+    def load(name: str, file: str, source: str = "") -> Any:
+        loaded = ModuleType(name)
+        vars(loaded).update(__file__=file, undone=undone)
+        exec(source, vars(loaded))
+        monkeypatch.setitem(sys.modules, name, loaded)
+        return loaded
+
+    give_back = "def give_back(): undone.append(__name__)"
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        load("__main__", main, give_back if main.endswith(".py") else "")
+        ctx.on_rollback(load("trip", "trip.py", give_back).give_back, key="k")
+        calls._functions.clear()
+        load("__main__", "work.py")  # Another process rolls the handoff back.
+        raise RuntimeError("no")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert record.compensated == ("k",)
+    assert undone == ["trip"]
+
+
+@pytest.mark.parametrize(
     ("function", "key", "arguments", "problem"),
     [
         ("no function", "k", None, "needs a function"),

@@ -199,14 +199,14 @@ def _name_of(function: Callable[..., Any]) -> str | None:
     """``module:name``, if another process can find the function under this name."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
+    owner = sys.modules.get(module or "")
     if module in _MAIN:
         module = _name_of_main()
     if not module or not name or "<" in name:
         return None
-    reference = f"{module}:{name}"
     try:
-        return reference if _by_name(reference) is function else None
-    except (ImportError, AttributeError):
+        return f"{module}:{name}" if _attribute(owner, name) is function else None
+    except AttributeError:
         return None
 
 
@@ -215,14 +215,22 @@ def _name_of_main() -> str | None:
     ``python trip.py``."""
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    name = spec.name if spec is not None else Path(file or "").stem
+    if spec is not None:
+        name = spec.name
+    else:
+        # A command without a suffix, such as `bin/trip`, often has the name of a package.
+        path = Path(file or "")
+        name = path.stem if path.suffix == ".py" else ""
     return None if not name or name.endswith("__main__") else name
 
 
 def _by_name(reference: str) -> Any:
     module, _, name = reference.partition(":")
     is_main = module == _name_of_main()
-    found: Any = sys.modules["__main__"] if is_main else importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    return _attribute(sys.modules["__main__"] if is_main else importlib.import_module(module), name)
+
+
+def _attribute(owner: Any, path: str) -> Any:
+    for part in path.split("."):
+        owner = getattr(owner, part)
+    return owner
