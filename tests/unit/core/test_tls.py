@@ -16,5 +16,5 @@ def test_certificates_are_read_once_and_only_for_encrypted_connections() -> None
 
     assert tls_context("http://agents.example", load).cert_store_stats()["x509_ca"] == 0
     assert not reads
-    assert tls_context("https://agents.example", load) is tls_context("https://b.example", load)
+    assert tls_context("https://agents.example", load) is tls_context("HTTPS://b.example", load)
     assert len(reads) == 1

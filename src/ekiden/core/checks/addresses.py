@@ -259,7 +259,8 @@ def tls_context(url: str, load: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
     Reading them takes longer than most requests: they are read once in a process, and only for
     encrypted connections.
     """
-    return _loaded(load) if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    is_encrypted = url[:6].lower() == "https:"
+    return _loaded(load) if is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @cache
