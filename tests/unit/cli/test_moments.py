@@ -70,3 +70,12 @@ def test_a_time_that_the_clocks_skip_is_after_the_skip(monkeypatch: pytest.Monke
         seconds = ahead("2027-03-28T02:30", what="the time", now=NOW)
         assert NOW + timedelta(seconds=seconds) == after
     time.tzset()
+
+
+def test_the_first_day_of_all_is_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        first = datetime(1, 1, 1, tzinfo=UTC)
+        assert moment("0001-01-01T00:00:00Z", option="--since") == first
+    time.tzset()

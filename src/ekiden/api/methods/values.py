@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from ekiden.core.dataclass import dataclass
@@ -142,6 +142,6 @@ def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None =
         found = found.replace(tzinfo=zone)
     try:
         # From its timestamp, because `astimezone` moves a time that the clocks skip by two hours.
-        return datetime.fromtimestamp(found.timestamp()).astimezone()
+        return datetime.fromtimestamp(found.timestamp(), UTC).astimezone()
     except OSError as exc:
         raise ValueError(f"{text[:40]!r} is too far away") from exc
