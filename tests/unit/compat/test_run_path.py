@@ -348,6 +348,25 @@ async def test_a_serialized_state_contains_the_sessions_of_agent_tools() -> None
     assert (result.final_output, sorted(paid)) == ("desk is done", [1, 2])
 
 
+def _question(number: int) -> Any:
+    return typed(
+        {
+            "type": "mcp_approval_request",
+            "id": f"q{number}",
+            "name": "search",
+            "arguments": "{}",
+            "server_label": "docs",
+        }
+    )
+
+
+def _hosted_mcp(decide: Any = None) -> HostedMCPTool:
+    return HostedMCPTool(
+        tool_config={"type": "mcp", "server_label": "docs", "server_url": "http://docs"},
+        on_approval_request=decide,
+    )
+
+
 async def test_a_function_answers_the_approval_request_of_an_mcp_tool() -> None:
     asked: list[Any] = []
 
@@ -355,23 +374,57 @@ async def test_a_function_answers_the_approval_request_of_an_mcp_tool() -> None:
         asked.append(request.data.name)
         return {"approve": True}
 
-    question = {
-        "type": "mcp_approval_request",
-        "id": "q1",
-        "name": "search",
-        "arguments": "{}",
-        "server_label": "docs",
-    }
-    tool = HostedMCPTool(
-        tool_config={"type": "mcp", "server_label": "docs", "server_url": "http://docs"},
-        on_approval_request=decide,
-    )
-    model = ScriptedModel([[typed(question)], [assistant_message("Found.")]])
+    tool = _hosted_mcp(decide)
+    model = ScriptedModel([[_question(1)], [assistant_message("Found.")]])
     result = await Runner.run(Agent(name="one", model=model, tools=[tool]), "Search")
     assert (result.final_output, asked) == ("Found.", ["search"])
     kinds = ["mcp_approval_request_item", "mcp_approval_response_item", "message_output_item"]
     assert [item.type for item in result.new_items] == kinds
     assert model.calls[-1].input[-1]["type"] == "mcp_approval_response"
+
+
+@pytest.mark.parametrize("approves", [True, False])
+async def test_an_mcp_tool_without_a_function_waits_for_approval(approves: bool) -> None:
+    model = ScriptedModel([[_question(1)], [assistant_message("Found.")]])
+    agent = Agent(name="one", model=model, tools=[_hosted_mcp()])
+    first = await Runner.run(agent, "Search")
+    assert [item.name for item in first.interruptions] == ["search"]
+    state = await RunState.from_string(agent, first.to_state().to_string())
+    for item in state.get_interruptions():
+        if approves:
+            state.approve(item)
+        else:
+            state.reject(item, rejection_message="not now")
+    result = await Runner.run(agent, state)
+    assert result.final_output == "Found."
+    kinds = ["mcp_approval_request_item", "mcp_approval_response_item", "message_output_item"]
+    assert [item.type for item in result.new_items] == kinds
+    answer = {
+        "type": "mcp_approval_response",
+        "approval_request_id": "q1",
+        "approve": approves,
+        **({} if approves else {"reason": "not now"}),
+    }
+    assert model.calls[-1].input[-1] == answer
+
+
+async def test_approval_requests_of_an_mcp_tool_count_as_turns() -> None:
+    model = ScriptedModel([[_question(1)], [_question(2)]])
+    agent = Agent(name="one", model=model, tools=[_hosted_mcp(lambda _: {"approve": True})])
+    with pytest.raises(MaxTurnsExceeded):
+        await Runner.run(agent, "Search", max_turns=2)
+    assert len(model.calls) == 2
+
+
+async def test_a_model_that_only_thinks_is_asked_again_for_a_structured_output() -> None:
+    thought = typed({"type": "reasoning", "id": "r1", "summary": []})
+    model = ScriptedModel([[thought], [assistant_message('{"response": 7}')]])
+    agent = Agent(name="one", model=model, output_type=int)
+    result = await Runner.run(agent, "Seven?")
+    assert (result.final_output, len(result.raw_responses)) == (7, 2)
+    assert model.calls[-1].input[-1]["type"] == "reasoning"
+    with pytest.raises(MaxTurnsExceeded):
+        await Runner.run(agent.clone(model=ScriptedModel([[thought]])), "Seven?", max_turns=1)
 
 
 @pytest.mark.parametrize("behavior", ["reject", "raise", "allow"])

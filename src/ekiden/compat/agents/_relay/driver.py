@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.history import History
-from ekiden.compat.agents._relay.local_tools import approval_subject
-from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay
+from ekiden.compat.agents._relay.local_tools import approval_subject, approved_name
+from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay, raw_call_id
 from ekiden.compat.agents._relay.team import RelayHooks, Team, between
 from ekiden.compat.agents.exceptions import (
     AgentsException,
@@ -20,6 +20,7 @@ from ekiden.compat.agents.exceptions import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
+from ekiden.compat.agents.hosted_tools import HostedMCPTool, MCPToolApprovalRequest
 from ekiden.compat.agents.items import ToolApprovalItem, typed
 from ekiden.compat.agents.result import RunResult, copied
 from ekiden.compat.agents.run_config import ToolErrorFormatterArgs
@@ -248,11 +249,20 @@ class RelayApprover:
         agent = relay.by_name[request.agent]
         offer = relay.offer_of(agent)
         tool: Any = offer.tools.get(request.tool) or offer.local[request.tool]
-        name = getattr(tool, "qualified_name", getattr(tool, "name", request.tool))
+        name = getattr(tool, "qualified_name", None) or approved_name(
+            tool, _object(request.arguments)
+        )
         decided = relay.context.decisions.of(agent.name, name, request.call_id)
         if decided is not None:
             return await _approval(relay, decided, name, request.call_id)
         arguments: Any = _object(request.arguments)
+        if isinstance(tool, HostedMCPTool):
+            if tool.on_approval_request is None:
+                return "inbox"
+            question = MCPToolApprovalRequest(relay.context, typed(arguments))
+            said = await settled(tool.on_approval_request(question))
+            reason = said.get("reason") or "" if not said["approve"] else ""
+            return Approval(approved=bool(said["approve"]), by=BY, reason=reason)
         if not isinstance(tool, FunctionTool):
             given = arguments
             arguments = approval_subject(tool, given, relay.context)
@@ -363,15 +373,16 @@ def _is_about(item: InboxItem, session_id: str, call: Item) -> bool:
 def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalItem:
     offer = relay.offered.get(id(agent)) or Offered.of(agent.tools)
     local = offer.local.get(call["name"])
-    name = call["name"] if local is None else local.name
+    name = call["name"]
     if local is not None:
         call = json.loads(call["arguments"])
+        name = approved_name(local, call)
     raw: Any = next(
         (
             item
             for response in reversed(relay.raw_responses)
             for item in response.output
-            if getattr(item, "call_id", None) == call["call_id"]
+            if raw_call_id(item) == raw_call_id(call)
         ),
         typed(call),
     )

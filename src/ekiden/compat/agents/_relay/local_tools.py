@@ -1,5 +1,7 @@
 """Tools of OpenAI's API that run here: shells, a computer, patches, and tools that take free text.
 
+OpenAI's questions whether it may call a tool of an MCP server are handled in the same way.
+
 Ekiden's loop knows calls of functions. A call of such a tool is stored as the call of a function
 whose arguments are the call itself, and its output as the output of that function; on the way to
 the model and to the program both have their own form again.
@@ -17,6 +19,7 @@ from ekiden.compat.agents.hosted_tools import (
     ComputerTool,
     ComputerToolSafetyCheckData,
     CustomTool,
+    HostedMCPTool,
     LocalShellCommandRequest,
     LocalShellTool,
     ShellActionRequest,
@@ -38,7 +41,10 @@ _KINDS = {
     "computer_call": ComputerTool,
     "apply_patch_call": ApplyPatchTool,
     "custom_tool_call": CustomTool,
+    "mcp_approval_request": HostedMCPTool,
 }
+_NAMED_BY = {"custom_tool_call": "name", "mcp_approval_request": "server_label"}
+"""The field that tells which of several tools of a kind is called."""
 _PREFIX = "openai_"
 
 
@@ -52,6 +58,8 @@ def is_local(tool: Any) -> bool:
 def stored_name(tool: Any) -> str:
     """What the loop calls the tool."""
     kind = next(name for name, each in _KINDS.items() if isinstance(tool, each))
+    if isinstance(tool, HostedMCPTool):
+        return f"{_PREFIX}{kind}_{tool.tool_config['server_label']}"
     return f"{_PREFIX}{kind}" + (f"_{tool.name}" if isinstance(tool, CustomTool) else "")
 
 
@@ -60,7 +68,7 @@ def as_function_call(item: Item, offered: Any) -> Item:
     kind = str(item.get("type"))
     if kind not in _KINDS:
         return item
-    name = f"{_PREFIX}{kind}" + (f"_{item.get('name')}" if kind == "custom_tool_call" else "")
+    name = f"{_PREFIX}{kind}" + (f"_{item.get(_NAMED_BY[kind])}" if kind in _NAMED_BY else "")
     if name not in offered.local:
         return item
     call_id = item.get("call_id") or item.get("id")
@@ -94,6 +102,8 @@ def output_item(item: Item, kind: str) -> Item:
         found = None
     if isinstance(found, dict) and "type" in found:
         return found
+    if kind == "mcp_approval_request":
+        return approval_response(item["call_id"], False, item["output"])
     key = "id" if kind == "local_shell_call" else "call_id"
     made: Item = {"type": f"{kind}_output", key: item["call_id"], "output": item["output"]}
     if kind == "shell_call":
@@ -104,9 +114,21 @@ def output_item(item: Item, kind: str) -> Item:
     return made
 
 
+def approval_response(request_id: str, approve: bool, reason: str | None = None) -> Item:
+    """The answer to OpenAI's question whether it may call a tool of an MCP server."""
+    item: Item = {
+        "type": "mcp_approval_response",
+        "approval_request_id": request_id,
+        "approve": approve,
+    }
+    return {**item, "reason": reason} if reason else item
+
+
 async def invoke(tool: Any, call: Item, context: Any, agent: Any) -> Item:
     """Run the tool for a call; gives the item that answers it."""
     call_id = str(call.get("call_id") or call.get("id"))
+    if isinstance(tool, HostedMCPTool):
+        return approval_response(call_id, True)
     if isinstance(tool, ShellTool):
         return await _shell(tool, call, call_id, context)
     if isinstance(tool, LocalShellTool):
@@ -119,6 +141,11 @@ async def invoke(tool: Any, call: Item, context: Any, agent: Any) -> Item:
         said = await settled(tool.on_invoke_tool(context, str(call.get("input") or "")))
         return {"type": "custom_tool_call_output", "call_id": call_id, "output": str(said)}
     return await _computer(tool, call, call_id, context, agent)
+
+
+def approved_name(tool: Any, call: Item) -> str:
+    """The name that an approval of the call is about."""
+    return str(call["name"] if isinstance(tool, HostedMCPTool) else tool.name)
 
 
 def approval_subject(tool: Any, call: Item, context: Any) -> Any:

@@ -28,7 +28,6 @@ from ekiden.compat.agents.exceptions import (
     ModelTimeoutError,
     UserError,
 )
-from ekiden.compat.agents.hosted_tools import HostedMCPTool, MCPToolApprovalRequest
 from ekiden.compat.agents.items import ItemHelpers, ModelResponse, plain_output, typed
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
 from ekiden.compat.agents.retry import with_retries
@@ -91,62 +90,63 @@ class RelayModel:
         relay = self._relay
         items = [in_sdk_words(to_input_item(each)) for each in request.input]
         done = await self._from_tools(items)
-        if done is NOTHING and relay.max_turns is not None and relay.turn >= relay.max_turns:
-            error = MaxTurnsExceeded(f"Max turns ({relay.max_turns}) exceeded")
-            handled = await relay.handle("max_turns", error)
-            if handled is None:
-                raise error
-            done = handled.final_output
+        if done is NOTHING:
+            done = await self._out_of_turns()
         if done is not NOTHING:
-            relay.final, relay.is_made_up = done, True
-            return NativeResponse(output=[assistant_message(_text(done))])
-        relay.turn += 1
-        relay.spans.turn(self._agent)
-        with relay.spans.current():
-            response = await self._ask(request, as_sent(items))
-            while (more := await self._approved_by_function(response)) is not None:
-                sent = [*as_sent(items), *plain_output(response.output), *more]
-                relay.turn += 1
-                again = await self._ask(request, sent)
-                again.output = [*response.output, *more, *again.output]
-                response = again
+            return self._made_up(done)
+        sent = as_sent(items)
+        response = await self._turn(request, sent)
+        while self._lacks_output(response):
+            done = await self._out_of_turns()
+            if done is not NOTHING:
+                return self._made_up(done)
+            sent = [*sent, *plain_output(response.output)]
+            again = await self._turn(request, sent)
+            response = dataclasses.replace(again, output=[*response.output, *again.output])
         relay.answers[request.step] = response
         offer = relay.offer_of(self._agent)
         output = [as_function_call(each, offer) for each in plain_output(response.output)]
         await self._read(response, output)
-        if relay.has_server_state:
-            relay.sent = len(request.input) + len(output)
-            if relay.conversation_id is None:
-                relay.previous_response_id = response.response_id
         return NativeResponse(
             output=output, usage=to_native(response.usage), response_id=response.response_id
         )
 
-    async def _approved_by_function(self, response: ModelResponse) -> list[Any] | None:
-        """Answers to OpenAI's questions about MCP tools, by functions of the tools; or `None`."""
-        known = {
-            tool.tool_config.get("server_label"): tool.on_approval_request
-            for tool in self._relay.offer_of(self._agent).all_tools
-            if isinstance(tool, HostedMCPTool) and tool.on_approval_request is not None
-        }
-        answered = {raw_field(each, "approval_request_id") for each in response.output}
-        answers: list[Any] = []
-        for item in response.output:
-            decide = known.get(raw_field(item, "server_label"))
-            if raw_field(item, "type") != "mcp_approval_request" or decide is None:
-                continue
-            if raw_field(item, "id") in answered:
-                continue
-            decided = await settled(decide(MCPToolApprovalRequest(self._relay.context, item)))
-            answer = {
-                "type": "mcp_approval_response",
-                "approval_request_id": raw_field(item, "id"),
-                "approve": decided["approve"],
-            }
-            if not decided["approve"] and decided.get("reason"):
-                answer["reason"] = decided["reason"]
-            answers.append(answer)
-        return answers or None
+    async def _out_of_turns(self) -> Any:
+        """The final output that the program gives if no turns are left, else `NOTHING`."""
+        relay = self._relay
+        if relay.max_turns is None or relay.turn < relay.max_turns:
+            return NOTHING
+        error = MaxTurnsExceeded(f"Max turns ({relay.max_turns}) exceeded")
+        handled = await relay.handle("max_turns", error)
+        if handled is None:
+            raise error
+        return handled.final_output
+
+    def _made_up(self, final: Any) -> NativeResponse:
+        self._relay.final, self._relay.is_made_up = final, True
+        return NativeResponse(output=[assistant_message(_text(final))])
+
+    async def _turn(self, request: ModelRequest, items: list[Item]) -> ModelResponse:
+        relay = self._relay
+        relay.turn += 1
+        relay.spans.turn(self._agent)
+        with relay.spans.current():
+            response = await self._ask(request, items)
+        if relay.has_server_state:
+            relay.sent = len(items) + len(response.output)
+            if relay.conversation_id is None:
+                relay.previous_response_id = response.response_id
+        return response
+
+    def _lacks_output(self, response: ModelResponse) -> bool:
+        """Whether the answer neither calls anything nor has the structured output."""
+        schema = output_schema_of(self._agent.output_type)
+        if schema is None or schema.is_plain_text():
+            return False
+        kinds = {raw_field(each, "type") for each in response.output}
+        offer = self._relay.offer_of(self._agent)
+        output = [as_function_call(each, offer) for each in plain_output(response.output)]
+        return "message" not in kinds and all(each["type"] != "function_call" for each in output)
 
     async def _ask(self, request: ModelRequest, items: list[Item]) -> ModelResponse:
         relay, agent, context = self._relay, self._agent, self._relay.context
@@ -163,7 +163,9 @@ class RelayModel:
         model = self._model()
         schema = output_schema_of(agent.output_type)
         if not hasattr(model, "get_response"):
-            response = await self._ask_native(model, request, system, items, settings, schema)
+            response = await self._ask_native(
+                model, request, system, items, settings, schema, offer
+            )
         else:
             response = await self._within(
                 settings, self._call(model, system, items, settings, offer, schema, prompt)
@@ -317,6 +319,7 @@ class RelayModel:
         items: list[Any],
         settings: ModelSettings,
         schema: AgentOutputSchemaBase | None,
+        offer: Offered,
     ) -> ModelResponse:
         """A call of a model of Ekiden's: ``provider:model``, or an object with `respond`."""
         relay = self._relay
@@ -326,6 +329,7 @@ class RelayModel:
             input=items,
             settings=_native_settings(settings),
             output=None if schema is None or schema.is_plain_text() else _spec(schema),
+            tools=[each for each in request.tools if each.name not in offer.local],
             stream=relay.is_streamed,
         )
         found: NativeResponse | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.compat.agents._relay import shared_agents
-from ekiden.compat.agents._relay.local_tools import is_local, output_item, stored_name
+from ekiden.compat.agents._relay.local_tools import as_sent, is_local, output_item, stored_name
 from ekiden.compat.agents.agent import Agent, is_enabled
 from ekiden.compat.agents.agent_output import output_schema_of
 from ekiden.compat.agents.exceptions import (
@@ -26,6 +26,7 @@ from ekiden.compat.agents.items import (
     EVENT_NAMES,
     HandoffOutputItem,
     ItemHelpers,
+    MCPApprovalResponseItem,
     ModelResponse,
     ToolCallOutputItem,
     run_item,
@@ -53,6 +54,7 @@ from ekiden.core.events import Event
 from ekiden.sessions import is_transfer
 
 NOTHING: Any = object()
+_CALLS = ("tool_call_item", "mcp_approval_request_item")
 
 
 _REJECTED = re.compile(
@@ -71,6 +73,11 @@ def in_sdk_words(item: Item) -> Item:
 def _sorted(item: Item) -> Item:
     """An output with its keys in the order of the SDK's: programs print items."""
     return dict(sorted(item.items()))
+
+
+def raw_call_id(raw: Any) -> Any:
+    """What connects a call and its output."""
+    return raw_field(raw, "call_id") or raw_field(raw, "id")
 
 
 @dataclass
@@ -231,7 +238,7 @@ class Relay:
             if self.is_made_up and event.step not in self.answers:
                 return []
             answer = self.answers.get(event.step or "")
-            output = answer.output if answer is not None else [typed(i) for i in event.items]
+            output = answer.output if answer is not None else map(typed, as_sent([*event.items]))
             offer = self.offer_of(agent)
             return [run_item(raw, agent, offer) for raw in output]
         if event.type == "message":
@@ -245,12 +252,16 @@ class Relay:
             ]
         return [self._output(in_sdk_words(item), agent) for item in event.items]
 
-    def _output(self, item: Item, agent: Agent[Any]) -> ToolCallOutputItem:
+    def _output(
+        self, item: Item, agent: Agent[Any]
+    ) -> ToolCallOutputItem | MCPApprovalResponseItem:
         call_id = item.get("call_id") or ""
         said = item.get("output")
         kind = self._kind_of(call_id)
         if kind != "function_call":
             item = output_item(item, kind)
+        if kind == "mcp_approval_request":
+            return MCPApprovalResponseItem(agent, item)
         item = _sorted(item)
         tool = self.offer_of(agent).tools.get(self._tool_of(call_id))
         return ToolCallOutputItem(
@@ -267,11 +278,11 @@ class Relay:
 
     def _tool_of(self, call_id: str) -> str:
         call = self._call(call_id)
-        return "" if call is None else call.tool_name or ""
+        return getattr(call, "tool_name", None) or ""
 
     def _call(self, call_id: str) -> Any:
         for item in reversed(self.new_items):
-            if item.type == "tool_call_item" and item.call_id == call_id:
+            if item.type in _CALLS and raw_call_id(item.raw_item) == call_id:
                 return item
         return None
 

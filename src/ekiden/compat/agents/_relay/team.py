@@ -16,6 +16,7 @@ from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents.agent import Agent
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.handoffs import Handoff, handoff, nest_handoff_history
+from ekiden.compat.agents.hosted_tools import HostedMCPTool
 from ekiden.compat.agents.items import output_parts, typed
 from ekiden.compat.agents.run_context import AgentHookContext
 from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent
@@ -175,7 +176,7 @@ class Team:
             self._relay.outputs[ctx.tool_call_id] = text if isinstance(text, str) else item
             return json.dumps(item)
 
-        asks = getattr(tool, "needs_approval", False)
+        asks = isinstance(tool, HostedMCPTool) or getattr(tool, "needs_approval", False)
         return NativeTool(
             name,
             "",
@@ -467,6 +468,8 @@ class RelayHooks(RunHooks[Any]):
         shown = self._team.tool_context(context, who)
         offer = relay.offer_of(who)
         own = offer.tools.get(tool.name) or offer.local.get(tool.name, tool)
+        if isinstance(own, HostedMCPTool):
+            return  # It is approved here, and runs at OpenAI.
         await both(
             None if relay.hooks is None else relay.hooks.on_tool_start(shown, who, own),
             None if who.hooks is None else who.hooks.on_tool_start(shown, who, own),
@@ -478,6 +481,8 @@ class RelayHooks(RunHooks[Any]):
         shown = self._team.tool_context(context, who)
         offer = relay.offer_of(who)
         own = offer.tools.get(tool.name) or offer.local.get(tool.name, tool)
+        if isinstance(own, HostedMCPTool):
+            return  # It is approved here, and runs at OpenAI.
         output = relay.outputs.get(context.tool_call_id, result)
         await both(
             None if relay.hooks is None else relay.hooks.on_tool_end(shown, who, own, output),
