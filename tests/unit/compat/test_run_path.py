@@ -19,6 +19,7 @@ from ekiden.compat.agents import (
     RunConfig,
     RunContextWrapper,
     RunErrorHandlerResult,
+    RunHooks,
     Runner,
     RunState,
     ToolExecutionConfig,
@@ -425,6 +426,26 @@ async def test_a_model_that_only_thinks_is_asked_again_for_a_structured_output()
     assert model.calls[-1].input[-1]["type"] == "reasoning"
     with pytest.raises(MaxTurnsExceeded):
         await Runner.run(agent.clone(model=ScriptedModel([[thought]])), "Seven?", max_turns=1)
+
+
+class _HandoffFails(RunHooks[Any]):
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        raise OSError("no hook")
+
+
+class _StartFails(RunHooks[Any]):
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        if agent.name == "two":
+            raise OSError("no hook")
+
+
+@pytest.mark.parametrize("hooks", [_HandoffFails(), _StartFails()])
+async def test_a_hook_that_fails_at_a_handoff_ends_the_run(hooks: Any) -> None:
+    model = _asking(function_call("transfer_to_two", {}, call_id="c1"))
+    one = Agent(name="one", model=model, handoffs=[Agent(name="two", model=model)])
+    with pytest.raises(OSError, match="no hook"):
+        await Runner.run(one, "Go", hooks=hooks)
+    assert len(model.calls) == 1
 
 
 @pytest.mark.parametrize("behavior", ["reject", "raise", "allow"])

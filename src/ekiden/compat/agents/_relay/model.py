@@ -79,11 +79,8 @@ class RelayModel:
         relay = self._relay
         if relay.fatal is not None:
             raise relay.fatal
-        try:
+        with relay.ends_run():
             answer = await self._answer(request)
-        except Exception as exc:
-            relay.fatal = exc
-            raise
         yield answer
 
     async def _answer(self, request: ModelRequest) -> NativeResponse:

@@ -203,6 +203,15 @@ class Relay:
         if twice is not None:
             raise UserError(f"agent {agent.name!r} offers two tools that are called {twice!r}")
 
+    @contextmanager
+    def ends_run(self) -> Iterator[None]:
+        """An exception in here ends the run, even if the loop rolls a handoff back."""
+        try:
+            yield
+        except Exception as exc:
+            self.fatal = exc
+            raise
+
     def note(self, results: list[Any], found: Any) -> None:
         """Note a decision on a tool; one that ends the run is no result of it."""
         if found.output.behavior["type"] == "raise_exception":

@@ -116,11 +116,8 @@ class Team:
     def _refresher(self, agent: Agent[Any], made: NativeAgent[Any]) -> NativeTool[Any, Any]:
         async def refresh(ctx: Any, _: Any) -> bool:
             self._relay.context.join(ctx)
-            try:
+            with self._relay.ends_run():
                 offer = await self._relay.refresh(agent)
-            except Exception as exc:
-                self._relay.fatal = exc
-                raise
             made.tools[1:] = [
                 self._tool(tool, agent)
                 for name, tool in offer.tools.items()
@@ -323,18 +320,14 @@ class Team:
         target = way.agent_ref() if way.agent_ref is not None else None
 
         async def invoke(ctx: Any, arguments: str) -> NativeAgent[Any]:
-            with handoff_span(relay.current.name, parent=relay.spans.parent) as span:
-                try:
+            with relay.ends_run():
+                with handoff_span(relay.current.name, parent=relay.spans.parent) as span:
                     found = await way.on_invoke_handoff(relay.context, arguments)
-                except Exception as exc:
-                    relay.fatal = exc
-                    raise
-                span.span_data.to_agent = getattr(found, "name", None)
-            if not isinstance(found, Agent):
-                relay.fatal = UserError(
-                    f"the handoff {way.tool_name!r} gave {type(found).__name__}, not an Agent"
-                )
-                raise relay.fatal
+                    span.span_data.to_agent = getattr(found, "name", None)
+                if not isinstance(found, Agent):
+                    raise UserError(
+                        f"the handoff {way.tool_name!r} gave {type(found).__name__}, not an Agent"
+                    )
             return self.agent(found)
 
         made: NativeHandoff[Any, Any] = NativeHandoff(
@@ -365,18 +358,14 @@ class Team:
 
         async def apply(data: HandoffInputData) -> HandoffInputData:
             shown = self._data(data)
-            try:
+            with self._relay.ends_run():
                 if chosen is None:
                     return nest_handoff_history(shown, history_mapper=config.handoff_history_mapper)
                 changed = await settled(chosen(shown))
-            except Exception as exc:
-                self._relay.fatal = exc
-                raise
-            if not isinstance(changed, HandoffInputData):
-                self._relay.fatal = UserError(
-                    f"Invalid input filter: {way.tool_name}: it must give HandoffInputData"
-                )
-                raise self._relay.fatal
+                if not isinstance(changed, HandoffInputData):
+                    raise UserError(
+                        f"Invalid input filter: {way.tool_name}: it must give HandoffInputData"
+                    )
             return changed
 
         return apply
@@ -448,10 +437,11 @@ class RelayHooks(RunHooks[Any]):
         )
         shown.join(context)
         relay.context.turn_input = list(shown.turn_input)
-        await both(
-            None if relay.hooks is None else relay.hooks.on_agent_start(shown, who),
-            None if who.hooks is None else who.hooks.on_start(shown, who),
-        )
+        with relay.ends_run():
+            await both(
+                None if relay.hooks is None else relay.hooks.on_agent_start(shown, who),
+                None if who.hooks is None else who.hooks.on_start(shown, who),
+            )
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
         """An agent gave the run's answer."""
@@ -493,14 +483,15 @@ class RelayHooks(RunHooks[Any]):
         """Control passes from one agent to another."""
         relay = self._relay
         source, target = relay.by_name[from_agent.name], relay.by_name[to_agent.name]
-        await both(
-            None
-            if relay.hooks is None
-            else relay.hooks.on_handoff(relay.context, from_agent=source, to_agent=target),
-            None
-            if source.hooks is None
-            else source.hooks.on_handoff(relay.context, agent=target, source=source),
-        )
+        with relay.ends_run():
+            await both(
+                None
+                if relay.hooks is None
+                else relay.hooks.on_handoff(relay.context, from_agent=source, to_agent=target),
+                None
+                if source.hooks is None
+                else source.hooks.on_handoff(relay.context, agent=target, source=source),
+            )
 
 
 Show = Callable[[Any, Any, Any], Awaitable[None]]
