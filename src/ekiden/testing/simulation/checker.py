@@ -193,7 +193,9 @@ class InvariantChecker:
         self.truth: MemoryStore | None = None
         """The store to compare with."""
         self._epochs: dict[tuple[str, str], int] = {}
-        """The epoch of the last claim, by process and session."""
+        """The epoch of the oldest claim that was not given back, else of the last one, by process
+        and session. After a pause, a process may claim a session that it still runs."""
+        self._given_back: set[tuple[str, str]] = set()
         self.acknowledged: dict[str, list[str]] = {}
         """The messages that were acknowledged to submitters, by session."""
         self.answers: dict[str, object] = {}
@@ -265,7 +267,9 @@ class InvariantChecker:
             self.violation("epoch", f"{row.id} went from epoch {record.epoch} to {claim.epoch}")
         record.epoch, record.owner = claim.epoch, process.name
         record.until_s = self.now_s + claim.lease_s
-        self._epochs[process.name, row.id] = claim.epoch
+        if (key := (process.name, row.id)) not in self._epochs or key in self._given_back:
+            self._epochs[key] = claim.epoch
+            self._given_back.discard(key)
 
     def _may_write(self, claim: Claim) -> bool:
         record = self.records.get(claim.session_id)
@@ -290,7 +294,12 @@ class InvariantChecker:
     def _released(self, process: Process, claim: Claim) -> None:
         if self._may_write(claim):
             self._log(f"{process.name} releases {claim.session_id}")
-            self.records[claim.session_id].owner = None
+            self._gave_back(process, claim)
+
+    def _gave_back(self, process: Process, claim: Claim) -> None:
+        self.records[claim.session_id].owner = None
+        if self._epochs.get(key := (process.name, claim.session_id)) == claim.epoch:
+            self._given_back.add(key)
 
     def _committed(self, process: Process, claim: Claim, commit: Commit) -> None:
         session_id = claim.session_id
@@ -310,7 +319,7 @@ class InvariantChecker:
         self._report_all(record.add(commit.events, claim.epoch))
         record.until_s = self.now_s + claim.lease_s
         if commit.release:
-            record.owner = None
+            self._gave_back(process, claim)
         self._opened(commit.openings)
         self._compare(session_id)
 
