@@ -448,6 +448,28 @@ async def test_a_hook_that_fails_at_a_handoff_ends_the_run(hooks: Any) -> None:
     assert len(model.calls) == 1
 
 
+async def test_a_state_read_from_json_keeps_the_kinds_of_items_of_earlier_agents() -> None:
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        return "paid"
+
+    model = ScriptedModel(
+        [
+            [function_call("transfer_to_two", {}, call_id="c1")],
+            [function_call("pay", {}, call_id="c2")],
+            [assistant_message("done")],
+        ]
+    )
+    two = Agent(name="two", model=model, tools=[pay])
+    one = Agent(name="one", model=model, handoffs=[two])
+    state = (await Runner.run(one, "Go")).to_state()
+    state = await RunState.from_string(one, state.to_string())
+    state.approve(state.get_interruptions()[0])
+    result = await Runner.run(one, state)
+    kinds = [item.type for item in result.new_items]
+    assert kinds[:3] == ["handoff_call_item", "handoff_output_item", "tool_call_item"]
+
+
 @pytest.mark.parametrize("behavior", ["reject", "raise", "allow"])
 async def test_tool_guardrails_can_decide_before_a_person_is_asked(behavior: str) -> None:
     @tool_input_guardrail

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.history import History
 from ekiden.compat.agents._relay.local_tools import approval_subject, approved_name
-from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay, raw_call_id
+from ekiden.compat.agents._relay.relay import NOTHING, Relay, raw_call_id
 from ekiden.compat.agents._relay.team import RelayHooks, Team, between
 from ekiden.compat.agents.exceptions import (
     AgentsException,
@@ -371,7 +371,7 @@ def _is_about(item: InboxItem, session_id: str, call: Item) -> bool:
 
 
 def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalItem:
-    offer = relay.offered.get(id(agent)) or Offered.of(agent.tools)
+    offer = relay.offer_of(agent)
     local = offer.local.get(call["name"])
     name = call["name"]
     if local is not None:

@@ -92,9 +92,10 @@ class Offered:
     handoffs: dict[str, Handoff[Any, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tools: list[Any]) -> Offered:
-        """These tools, and no handoffs."""
-        found = cls(all_tools=tools)
+    def of(cls, tools: list[Any], handoffs: list[Any]) -> Offered:
+        """These tools and handoffs."""
+        ways = [each if isinstance(each, Handoff) else handoff(each) for each in handoffs]
+        found = cls(all_tools=tools, handoffs={each.tool_name: each for each in ways})
         for tool in tools:
             if isinstance(tool, FunctionTool):
                 found.tools[tool.name] = tool
@@ -179,8 +180,8 @@ class Relay:
         )
 
     def offer_of(self, agent: Agent[Any]) -> Offered:
-        """What the agent was offered in its last turn."""
-        return self.offered.get(id(agent)) or Offered()
+        """What the agent was offered in its last turn; before its first one, what it has."""
+        return self.offered.get(id(agent)) or Offered.of(agent.tools, agent.handoffs)
 
     async def refresh(self, agent: Agent[Any]) -> Offered:
         """Find out what the agent may use now."""
@@ -190,8 +191,7 @@ class Relay:
         handoffs = [each for each in ways if await is_enabled(each, self.context, agent)]
         names = [each.qualified_name for each in tools if isinstance(each, FunctionTool)]
         self._check_names([*names, *(each.tool_name for each in handoffs)], agent)
-        found = Offered.of(tools)
-        found.handoffs = {each.tool_name: each for each in handoffs}
+        found = Offered.of(tools, handoffs)
         shared_agents.check(self, agent)
         self.offered[id(agent)] = found
         return found
