@@ -448,6 +448,20 @@ async def test_a_hook_that_fails_at_a_handoff_ends_the_run(hooks: Any) -> None:
     assert len(model.calls) == 1
 
 
+async def test_a_resumed_run_keeps_its_limit_of_turns() -> None:
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        return "paid"
+
+    model = ScriptedModel([[function_call("pay", {}, call_id="c1")]])
+    agent = Agent(name="one", model=model, tools=[pay])
+    state = (await Runner.run(agent, "Go", max_turns=1)).to_state()
+    state = await RunState.from_string(agent, state.to_string())
+    state.approve(state.get_interruptions()[0])
+    with pytest.raises(MaxTurnsExceeded, match=r"Max turns \(1\)"):
+        await Runner.run(agent, state)
+
+
 async def test_a_state_read_from_json_keeps_the_kinds_of_items_of_earlier_agents() -> None:
     @function_tool(needs_approval=True)
     def pay() -> str:

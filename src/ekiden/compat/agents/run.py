@@ -36,8 +36,6 @@ from ekiden.compat.agents.run_config import (
 from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.run_state import RunState
 
-_UNSET: Any = object()
-
 
 class AgentRunner:
     """Runs agents in this process; `Runner` uses the default runner."""
@@ -196,14 +194,13 @@ def _resumed(agent: Agent[Any], state: RunState[Any], options: dict[str, Any]) -
         context = given
     elif given is not None:
         context.context = given
-    turns = options.get("max_turns", _UNSET)
     relay = Relay(
         agent=state.starting_agent or agent,
         input=copied(state.original_input),
         context=context,
         config=coerce_config(options.get("run_config")),
         hooks=options.get("hooks"),
-        max_turns=state.max_turns if turns is _UNSET else turns,
+        max_turns=state.max_turns,
         error_handlers=options.get("error_handlers"),
         previous_response_id=options.get("previous_response_id") or state.previous_response_id,
         conversation_id=options.get("conversation_id") or state.conversation_id,
