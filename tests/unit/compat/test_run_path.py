@@ -22,6 +22,7 @@ from ekiden.compat.agents import (
     RunHooks,
     Runner,
     RunState,
+    SQLiteSession,
     ToolExecutionConfig,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailTripwireTriggered,
@@ -446,6 +447,22 @@ async def test_a_hook_that_fails_at_a_handoff_ends_the_run(hooks: Any) -> None:
     with pytest.raises(OSError, match="no hook"):
         await Runner.run(one, "Go", hooks=hooks)
     assert len(model.calls) == 1
+
+
+async def test_a_state_read_from_json_adds_no_item_to_its_session_twice() -> None:
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        return "paid"
+
+    session = SQLiteSession("one")
+    agent = Agent(name="one", model=_asking(function_call("pay", {}, call_id="c1")), tools=[pay])
+    state = (await Runner.run(agent, "Go", session=session)).to_state()
+    state = await RunState.from_string(agent, state.to_string())
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(agent, state, session=session)
+    kinds = [item.get("type", item.get("role")) for item in await session.get_items()]
+    assert kinds == ["user", "function_call", "function_call_output", "message"]
+    session.close()
 
 
 async def test_a_resumed_run_keeps_its_limit_of_turns() -> None:

@@ -111,6 +111,7 @@ class Driver:
                 await relay.refresh(relay.current)
                 for each in state.snapshot["events"]:
                     relay.take(Event.from_json(each))
+                self._history.has_all(relay)
             if state is not None:
                 await answer(relay, self.session.store, state.interruptions)
             stream = Runner.resume_streamed(root, self.session, **more)

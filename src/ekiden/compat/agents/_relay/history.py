@@ -72,7 +72,7 @@ class History:
         store = self.session.store
         await store.open()
         if state is not None:
-            self._saved = len(relay.new_items)
+            self.has_all(relay)
             if state.snapshot is not None and not await self._exists():
                 from ekiden.runtime.history.session_document import import_session
 
@@ -154,6 +154,10 @@ class History:
         known = [id(each) for each in past]
         self._new_input = [each for each in combined if id(each) not in known]
         return plain_output(combined)
+
+    def has_all(self, relay: Relay) -> None:
+        """The outer session was given all items so far when the run was interrupted."""
+        self._saved = len(relay.new_items)
 
     async def save(self, relay: Relay, *, is_over: bool = False) -> None:
         """Give the outer session what was said in turns that are over."""
