@@ -96,6 +96,20 @@ async def test_an_exceeded_limit_raises_or_is_answered_by_a_handler() -> None:
     assert handled.final_output == "enough"
 
 
+@pytest.mark.parametrize("shown", [True, False])
+async def test_an_output_instead_of_turns_is_in_the_history_unless_excluded(shown: bool) -> None:
+    model = ScriptedModel([[function_call("add", {"a": 1, "b": 2}, call_id="c1")]])
+    instead = RunErrorHandlerResult(final_output="enough", include_in_history=shown)
+    result = await Runner.run(
+        Agent(name="calc", tools=[add], model=model),
+        "go",
+        max_turns=1,
+        error_handlers={"max_turns": lambda _: instead},
+    )
+    kinds = ["tool_call_item", "tool_call_output_item", *["message_output_item"] * shown]
+    assert [item.type for item in result.new_items] == kinds
+
+
 async def test_an_exception_of_a_guardrail_reaches_the_caller() -> None:
     @input_guardrail
     def broken(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:

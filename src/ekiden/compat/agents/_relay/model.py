@@ -32,6 +32,7 @@ from ekiden.compat.agents.items import ItemHelpers, ModelResponse, plain_output,
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
 from ekiden.compat.agents.retry import with_retries
 from ekiden.compat.agents.run_config import CallModelData, ModelInputData
+from ekiden.compat.agents.run_error_handlers import RunErrorHandlerResult
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
 from ekiden.compat.agents.tracing.create import generation_span
@@ -87,16 +88,15 @@ class RelayModel:
         relay = self._relay
         items = [in_sdk_words(to_input_item(each)) for each in request.input]
         done = await self._from_tools(items)
-        if done is NOTHING:
-            done = await self._out_of_turns()
         if done is not NOTHING:
             return self._made_up(done)
+        if (handled := await self._out_of_turns()) is not None:
+            return self._made_up(handled.final_output, is_shown=handled.include_in_history)
         sent = as_sent(items)
         response = await self._turn(request, sent)
         while self._lacks_output(response):
-            done = await self._out_of_turns()
-            if done is not NOTHING:
-                return self._made_up(done)
+            if (handled := await self._out_of_turns()) is not None:
+                return self._made_up(handled.final_output, is_shown=handled.include_in_history)
             sent = [*sent, *plain_output(response.output)]
             again = await self._turn(request, sent)
             response = dataclasses.replace(again, output=[*response.output, *again.output])
@@ -108,19 +108,19 @@ class RelayModel:
             output=output, usage=to_native(response.usage), response_id=response.response_id
         )
 
-    async def _out_of_turns(self) -> Any:
-        """The final output that the program gives if no turns are left, else `NOTHING`."""
+    async def _out_of_turns(self) -> RunErrorHandlerResult | None:
+        """What the program gives instead of an answer if no turns are left."""
         relay = self._relay
         if relay.max_turns is None or relay.turn < relay.max_turns:
-            return NOTHING
+            return None
         error = MaxTurnsExceeded(f"Max turns ({relay.max_turns}) exceeded")
         handled = await relay.handle("max_turns", error)
         if handled is None:
             raise error
-        return handled.final_output
+        return handled
 
-    def _made_up(self, final: Any) -> NativeResponse:
-        self._relay.final, self._relay.is_made_up = final, True
+    def _made_up(self, final: Any, *, is_shown: bool = False) -> NativeResponse:
+        self._relay.final, self._relay.is_made_up = final, not is_shown
         return NativeResponse(output=[assistant_message(_text(final))])
 
     async def _turn(self, request: ModelRequest, items: list[Item]) -> ModelResponse:
