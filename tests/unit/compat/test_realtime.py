@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -26,6 +26,7 @@ from ekiden.compat.agents.realtime import (
     RealtimeAgent,
     RealtimeModelAudioEvent,
     RealtimeModelErrorEvent,
+    RealtimeModelEvent,
     RealtimeModelExceptionEvent,
     RealtimeModelInputAudioTranscriptionCompletedEvent,
     RealtimeModelItemUpdatedEvent,
@@ -436,3 +437,8 @@ async def test_the_scripted_model_refuses_other_and_missing_messages() -> None:
         await model.send_event(RealtimeModelSendUserInput("Bye"))
     with pytest.raises(UnconsumedRealtimeSteps):
         model.assert_complete()
+
+
+def test_the_classes_of_events_have_their_type() -> None:
+    types = [kind.type for kind in get_args(RealtimeModelEvent)]
+    assert len({each for each in types if isinstance(each, str)}) == len(types)

@@ -193,7 +193,9 @@ class RealtimeModelTurnEndedEvent:
     type: Literal["turn_ended"] = "turn_ended"
 
 
-@dataclass(frozen=True, slots=True)
+# The events without slots are also events of the compatibility layer. Its users read the `type`
+# of a class, which slots would hide.
+@dataclass(frozen=True)
 class RealtimeModelAudioEvent:
     """A piece of the model's speech."""
 
@@ -204,7 +206,7 @@ class RealtimeModelAudioEvent:
     type: Literal["audio"] = "audio"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelAudioDoneEvent:
     """The audio of this part is complete."""
 
@@ -213,7 +215,7 @@ class RealtimeModelAudioDoneEvent:
     type: Literal["audio_done"] = "audio_done"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelAudioInterruptedEvent:
     """The audio of this part must no longer be played."""
 
@@ -229,7 +231,7 @@ class RealtimeModelSpeechStartedEvent:
     type: Literal["speech_started"] = "speech_started"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelTranscriptDeltaEvent:
     """A piece of the transcript of the model's speech."""
 
@@ -239,7 +241,7 @@ class RealtimeModelTranscriptDeltaEvent:
     type: Literal["transcript_delta"] = "transcript_delta"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelOutputTextDeltaEvent:
     """A piece of the model's text."""
 
@@ -249,7 +251,7 @@ class RealtimeModelOutputTextDeltaEvent:
     type: Literal["output_text_delta"] = "output_text_delta"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelInputAudioTranscriptionCompletedEvent:
     """The transcript of the person's speech."""
 
@@ -266,7 +268,7 @@ class RealtimeModelItemUpdatedEvent:
     type: Literal["item_updated"] = "item_updated"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelItemDeletedEvent:
     """An item was removed from the conversation."""
 
@@ -274,7 +276,7 @@ class RealtimeModelItemDeletedEvent:
     type: Literal["item_deleted"] = "item_deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelErrorEvent:
     """An error that does not end the connection."""
 
@@ -282,7 +284,7 @@ class RealtimeModelErrorEvent:
     type: Literal["error"] = "error"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RealtimeModelOtherEvent:
     """An event that the session ignores."""
 
