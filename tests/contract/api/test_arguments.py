@@ -42,6 +42,8 @@ async def test_an_invalid_session_id_is_refused_in_every_call(
 
 
 async def test_an_invalid_limit_or_cursor_is_refused_in_every_list(ekiden: Ekiden) -> None:
+    with pytest.raises(RequestInvalid, match=r"^limit: must be a whole number, not str$"):
+        await ekiden.sessions.list().page(limit="5")  # type: ignore[arg-type]
     with pytest.raises(RequestInvalid, match=r"^limit: must be at least 1$"):
         await ekiden.sessions.list().page(limit=0)
     with pytest.raises(RequestInvalid, match=r"^cursor: "):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import cache
@@ -335,6 +335,7 @@ _TYPES: Final[Mapping[Any, str]] = {
     datetime: "a datetime",
     Mapping: "an object",
     Sequence: "a list",
+    Iterable: "a list",
 }
 _BOUNDS: Final = {
     "min_length": "is shorter than",
@@ -400,8 +401,10 @@ def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
     form = Param("", pattern=about.cursor, max_length=_LONGEST_CURSOR)
 
     async def fetch(limit: int, cursor: str | None) -> Page[Any]:
+        _check_type("limit", int, limit)
         _check("limit", int, limits, limit)
         if cursor is not None:
+            _check_type("cursor", str, cursor)
             _check("cursor", str, form, cursor)
         return await pages.page(limit=limit, cursor=cursor)
 
@@ -411,14 +414,19 @@ def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
 def _check_all(params: Sequence[Parameter], given: Mapping[str, Any]) -> None:
     for each in params:
         if (value := given.get(each.name)) is not None:
+            _check_type(each.name, each.type, value)
             _check(each.name, each.type, each.param or Param(""), value)
 
 
-def _check(name: str, hint: Any, param: Param, value: Any) -> None:
+def _check_type(name: str, hint: Any, value: Any) -> None:
+    """Check the value, but not its members."""
     kinds = _kinds(hint)
     if not any(_is_of(each, value) for each in kinds):
         names = " or ".join(_TYPES[found] for each in kinds if (found := _class(each)) in _TYPES)
         _refuse(name, f"must be {names}, not {type(value).__name__}")
+
+
+def _check(name: str, hint: Any, param: Param, value: Any) -> None:
     options = _options_of(hint)
     parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
     if options and any(part not in options for part in parts):
