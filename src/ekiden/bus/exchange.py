@@ -123,7 +123,9 @@ class BusCore:
         if not callable(handler):
             raise UserError(f"a handler must be an async function, not {handler!r:.60}")
         if type(concurrency) is not int or concurrency < 1:
-            raise UserError(f"`concurrency` must be a number above 0, not {concurrency!r:.40}")
+            raise UserError(
+                f"`concurrency` must be a whole number above 0, not {concurrency!r:.40}"
+            )
         if agent in self._named:
             raise UserError(
                 f"this bus already serves {agent!r}: use a higher `concurrency`, or from "

@@ -74,15 +74,14 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
 
     `UsageError` for anything else.
     """
-    now = now or datetime.now()
+    now = (now or datetime.now()).astimezone()
     span = AGO.fullmatch(text)
     try:
         if span is not None:
             seconds = timedelta(**{UNITS[span[2]]: int(span[1])}).total_seconds()
         else:
-            # `astimezone` would move a time that the clocks skip to an hour before it.
-            seconds = datetime.fromisoformat(text).timestamp() - now.timestamp()
-    except (ValueError, OverflowError, OSError) as exc:
+            seconds = (read_moment(text) - now).total_seconds()
+    except (ValueError, OverflowError) as exc:
         raise UsageError(
             f"{what} {text[:40]!r} is not a future time; give how long: 90s, 30m, 2h, 7d or "
             "4w, or a date with a time, such as 2030-03-01T14:30"

@@ -99,7 +99,9 @@ class Drafts:
             )
         rounds = settings.max_rounds if max_rounds is None else max_rounds
         if not isinstance(rounds, int) or not 1 <= rounds <= 1_000:
-            raise UserError(f"`max_rounds` must be a number from 1 to 1000, not {rounds!r:.40}")
+            raise UserError(
+                f"`max_rounds` must be a whole number from 1 to 1000, not {rounds!r:.40}"
+            )
         facts = plain_json("context", {} if context is None else context)
         if not isinstance(facts, dict):
             raise UserError(f"`context` must be an object, not {context!r:.60}")

@@ -141,7 +141,8 @@ def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None =
     if found.tzinfo is None and zone is not None:
         found = found.replace(tzinfo=zone)
     try:
-        # From its timestamp, because `astimezone` moves a time that the clocks skip by two hours.
+        # From its timestamp: at the change to summer time, `astimezone` alone turns 02:30, which
+        # the clocks skip, into 01:30.
         return datetime.fromtimestamp(found.timestamp(), UTC).astimezone()
     except OSError as exc:
         raise ValueError(f"{text[:40]!r} is too far away") from exc
