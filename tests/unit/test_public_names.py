@@ -80,6 +80,10 @@ def test_importing_loads_nothing_heavy(code: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_version_equals_that_of_the_package() -> None:
+def test_every_file_names_the_same_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert ekiden.__version__ == project["version"]
+    assert project["version"] == ekiden.__version__
+    citation = (ROOT / "CITATION.cff").read_text().splitlines()
+    assert f"version: {ekiden.__version__}" in citation
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert f"\n## {ekiden.__version__.partition('.dev')[0]}" in changes

@@ -417,7 +417,7 @@ _ME: Final = {
     "scopes": ["answer", "read"],
     "local": False,
     "csrf_token": "5e2c1f0a9d7b4c63816f2ea75d0b94c3e8a1d6f7205b3c9e4f8a7d1b6c0e2f93",
-    "version": "0.1.0",
+    "version": "0.2.0",
     "console": True,
 }
 _QUESTION: Final = "Where is my order 1042?"
