@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs pages conformance examples mutations clean
+.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs pages conformance examples mutations release-check clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -108,6 +108,9 @@ examples: setup  ## The same SDK's examples, run with it and with Ekiden, output
 
 mutations: setup  ## Plant defects on purpose, and see which test catches each
 	$(BIN)/python -m tests.mutations.run
+
+release-check: setup  ## Wheel and sdist, tried in new environments; KEEP=dist keeps them; 5 minutes
+	$(BIN)/python -m tests.release.check $(if $(KEEP),--keep '$(KEEP)') $(OPTIONS)
 
 check: setup  ## Lint, format, types, layers, words
 	$(BIN)/ruff check .
