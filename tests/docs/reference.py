@@ -30,6 +30,7 @@ from ekiden.core.values import dumps
 from ekiden.project.settings import SETTINGS, Setting
 from ekiden.server.openapi.examples import EVENT_TYPES
 from tests.conformance.names import table as compat_table
+from tests.docs import stability
 from tests.docs.api_page import document
 
 _PART: Final = re.compile(
@@ -359,6 +360,11 @@ def events() -> str:
     return "\n\n".join(parts)
 
 
+def surfaces() -> str:
+    """What is public, and how much of it has which state."""
+    return _table(("surface", "names", *stability.STATES), stability.rows())
+
+
 PARTS: Final[Mapping[str, Callable[..., str]]] = {
     "commands": commands,
     "exits": exits,
@@ -370,4 +376,5 @@ PARTS: Final[Mapping[str, Callable[..., str]]] = {
     "event_fields": event_fields,
     "events": events,
     "compat_names": compat_table,
+    "surfaces": surfaces,
 }

@@ -3,9 +3,10 @@
     python -m tests.release.check [--json] [--keep FOLDER] [--every-python] [--minutes N]
 
 The files are compared with the committed files, `twine` checks them, and the sdist must build the
-same wheel. Then each supported Python of this machine gets a new environment with the wheel, which
-knows nothing of the clone: the command, the server with its console, and a store of the last
-release are tried there. The exit code is 1 if there is a reason not to release.
+same wheel. What the last release called stable must be stable, or listed as removed. Then each
+supported Python of this machine gets a new environment with the wheel, which knows nothing of the
+clone: the command, the server with its console, and a store of the last release are tried there.
+The exit code is 1 if there is a reason not to release.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests.docs import stability
 from tests.release.archives import (
     Fault,
     Project,
@@ -100,6 +102,7 @@ class Check:
         try:
             wheel, sdist = self._build()
             self._check_files(wheel, sdist)
+            self._check_names()
             self._try_pythons(wheel, every_python=every_python)
             if keep is not None and not self.report.faults:
                 keep.mkdir(parents=True, exist_ok=True)
@@ -147,6 +150,16 @@ class Check:
         again = self._wheel(unpacked / sdist.name.removesuffix(".tar.gz"), "again")
         self._found(*differences(files, wheel_files(again)))
         self.say("the sdist builds the same wheel")
+
+    def _check_names(self) -> None:
+        """All that the last release called stable is stable, or listed as removed."""
+        tag, file = last_tag(self.project.version), stability.FILE.relative_to(ROOT)
+        if tag is None or not git("ls-tree", tag, str(file)):
+            return
+        broken = stability.broken(stability.parse(git("show", f"{tag}:{file}")), stability.read())
+        for surface, names in broken.items():
+            problem = f"{surface} that were stable in {tag}: {', '.join(names)}"
+            self._found(Fault(problem, f"keep them, or list them as removed in {file}"))
 
     def _try_pythons(self, wheel: Path, *, every_python: bool) -> None:
         found = {version: find_python(version) for version in self.project.pythons}
