@@ -64,16 +64,12 @@ def _members() -> Iterator[str]:
 
 
 def _parameters(found: Any) -> Iterator[str]:
-    """Those that can be given by name."""
-    if inspect.isfunction(found) or (
-        inspect.isclass(found) and found.__init__ is not object.__init__
-    ):
-        try:
-            signature = inspect.signature(found)
-        except ValueError:  # Python itself knows none, for example of an enumeration.
-            return
-        for each in signature.parameters.values():
-            if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD) and each.name[0] != "_":
+    """Those that can be given by name; a class has those of its constructor."""
+    function = found.__init__ if inspect.isclass(found) else found
+    if inspect.isfunction(function):
+        for each in inspect.signature(function).parameters.values():
+            named = each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+            if named and each.name != "self" and not each.name.startswith("_"):
                 yield each.name
 
 
