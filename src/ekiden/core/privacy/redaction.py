@@ -151,7 +151,7 @@ def _masked(kind: str, mask: str) -> str:
     return mask.replace("{kind}", kind)
 
 
-_JSON_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
+_JSON_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 """A string or a number, in a text that is JSON."""
 
 

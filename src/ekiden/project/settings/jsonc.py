@@ -23,10 +23,9 @@ _MAX_DIGITS = 400
 """Longer numbers are no settings, and slow to parse."""
 
 _TRIVIAL = frozenset(" \t\r\n/")
-_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
+_TRIVIA = re.compile(r"[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<rest>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
-_TEXT = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
+_TEXT = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _WORD = re.compile(r"[\w$+.-]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LITERALS: dict[str, object] = {"true": True, "false": False, "null": None}
@@ -115,10 +114,6 @@ def parse(text: str) -> JsoncDocument:
     return JsoncDocument(text=text, root=root, duplicates=tuple(scanner.duplicates))
 
 
-def _after_comments(text: str, start: int, end: int) -> int:
-    return start + max(found.end() for found in _COMMENT.finditer(text[start:end]))
-
-
 @dataclass(slots=True)
 class _Scanner:
     text: str
@@ -152,15 +147,15 @@ class _Scanner:
     def skip(self) -> None:
         """Skip spaces and comments."""
         text = self.text
-        if text[self.at : self.at + 1] not in _TRIVIAL:
-            return
-        found = _TRIVIA.match(text, self.at)
-        end = found.end() if found else self.at
-        if "/" in text[self.at : end]:
-            self.solid_end = _after_comments(text, self.at, end)
-        self.at = end
-        if text.startswith("/*", end):
-            raise JsoncError("this comment has no end; write */ behind it", end)
+        while (first := text[self.at : self.at + 1]) in _TRIVIAL:
+            found = _TRIVIA.match(text, self.at)
+            if found is None:
+                break
+            self.at = found.end()
+            if first == "/":
+                self.solid_end = self.at
+        if text.startswith("/*", self.at):
+            raise JsoncError("this comment has no end; write */ behind it", self.at)
 
     def take(self, mark: str) -> bool:
         """Skip `mark` if it is the next token; returns whether it was."""
