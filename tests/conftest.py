@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.support.environment import forget_the_shell
 from tests.support.examples import SLOW_TIMEOUT_S, choose_profile
 from tests.support.forked import close_forker, start_forker
 
@@ -23,6 +24,7 @@ pytest_plugins = [
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with all examples unless slow tests are left out."""
+    forget_the_shell()
     # A shell starts background jobs with Ctrl-C ignored, and the programs of tests inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

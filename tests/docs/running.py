@@ -245,7 +245,6 @@ def _environment() -> dict[str, str]:
         "EKIDEN_BLOCK_MODELS": "1",
         "PATH": f"{python}{os.pathsep}{kept.get('PATH', '')}",
         "PYTHONPATH": os.pathsep.join([str(_OFFLINE), str(ROOT / "src")]),
-        "PYTHONUTF8": "1",
         "TZ": "UTC",
     }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -180,7 +179,8 @@ class _Teller:
     def __init__(self, config: pytest.Config, news: Connection) -> None:
         self._config = config
         self._news = news
-        self._tw = TerminalWriter(sys.stdout)
+        # What a buffer holds is lost when the process ends, or shown with a later test.
+        self._tw = TerminalWriter(open(1, "w", buffering=1, encoding="utf-8", closefd=False))  # noqa: SIM115
         """Where the time limit of a test writes the stacks of all threads."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
