@@ -41,19 +41,20 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	@$(PIP) --no-build-isolation -e .
 	@touch $@
 
-# Chromium without windows and fonts for the tests of the console: Debian's packages, if there are none yet.
+# A browser for the tests of the console: if there is none, Debian's Chromium without windows.
 browser:
 	@test -n "$$EKIDEN_TEST_CHROMIUM" || command -v chromium-headless-shell >/dev/null || \
+		command -v chromium >/dev/null || \
 		{ command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-		chromium-headless-shell fonts-noto-cjk >/dev/null; } || command -v chromium >/dev/null || \
+		chromium-headless-shell fonts-noto-cjk >/dev/null; } || \
 		{ echo "Install Chromium (apt-get install chromium-headless-shell fonts-noto-cjk), or set EKIDEN_TEST_CHROMIUM" >&2; exit 1; }
 
 # The path makes npm use the Node.js that came with the development requirements.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix console
 
 console/node_modules/.installed: console/package-lock.json $(VENV)/.locked
-	$(NPM) ci --silent
+	$(NPM) ci --loglevel=error
 	@touch $@
 
 console: setup pages console/node_modules/.installed  ## Build the console from console/ into the package
