@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ekiden.agents.definition import AgentFileProblem, Origin
 from ekiden.core.dataclass import dataclass
+from ekiden.core.home import home_folder
 from ekiden.core.profile import Scope
 
 MAX_FILES = 10_000
@@ -52,11 +53,12 @@ def agent_folders(
     The project's folders come first: `.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
     `.agents/agents` with their subfolders, then `.agents` itself. The user's folder
     `~/.ekiden/agents` follows. With `foreign_user_folders`, the folders of other tools in the home
-    folder come last, such as `~/.claude/agents`. Tests pass `home` to replace the home folder.
+    folder come last, such as `~/.claude/agents`. If the home folder is unknown, it has none. Tests
+    pass `home` to replace the home folder.
     """
-    home = Path.home() if home is None else home
+    home = home_folder() if home is None else home
     folders = [AgentFolder(path=root / ".ekiden" / "agents"), *_foreign(root, "project")]
-    if not _same(home, root):
+    if home is not None and not _same(home, root):
         folders.append(AgentFolder(path=home / ".ekiden" / "agents", scope="user"))
         if foreign_user_folders:
             folders.extend(_foreign(home, "user"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ekiden.core.errors import UserError
+from ekiden.core.home import home_folder
 from ekiden.core.text.wording import suggestion
 
 if TYPE_CHECKING:
@@ -191,10 +192,7 @@ def second_encoder() -> KnowingEmbedder | None:
 
 def encoders_folder() -> Path:
     """The user's folder of encoders: ``~/.ekiden/encoders``."""
-    try:
-        return Path.home() / ".ekiden" / "encoders"
-    except RuntimeError:
-        return Path(".ekiden", "encoders")
+    return (home_folder() or Path()) / ".ekiden" / "encoders"
 
 
 def _configured(named: str) -> KnowingEmbedder:

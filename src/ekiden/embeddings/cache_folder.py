@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ekiden.core.home import home_folder
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -27,7 +29,9 @@ def cache_folder(name: str) -> Path:
         return Path(named, "ekiden", name)
     if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
         return Path(local, "ekiden", "Cache", name)
-    home = Path(os.path.expanduser("~"))
+    home = home_folder()
+    if home is None:
+        return Path(".ekiden", "cache", name)
     cache = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
     return cache / "ekiden" / name
 

@@ -24,6 +24,7 @@ from ekiden.cli.chat.reader import (
 from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.options import ChatFlags
 from ekiden.cli.output import say
+from ekiden.core.home import home_folder
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.catalogue import Sources
@@ -267,7 +268,8 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
     if manner == "drawn":
         from ekiden.cli.chat.prompt import FILE_NAME, PrivateHistory, TerminalReader
 
-        history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
+        # Without a home folder, no file can be stored there.
+        history = PrivateHistory((home_folder() or Path(os.devnull)) / ".ekiden" / FILE_NAME)
         drawn = TerminalReader(
             beginning.status, beginning.sources, history=history, stop_turn=interrupts.stop_turn
         )

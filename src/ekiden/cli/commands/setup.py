@@ -12,6 +12,7 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption, about
 from ekiden.cli.output import emit, note, print_table, say
 from ekiden.cli.prompts import NotTrustedYet, ask_line, is_attended, listed
+from ekiden.core.home import home_folder
 from ekiden.project.scaffold import TEMPLATES, Scaffold, Template, scaffold
 
 _DEMO: Final = "demo:offline"
@@ -351,7 +352,9 @@ def _own_shell() -> Shell:
 
 def _places(shell: Shell) -> tuple[Path, Path | None]:
     """The path of the script, and of the file that loads it."""
-    home = Path.home()
+    home = home_folder()
+    if home is None:
+        raise UsageError("the home folder is unknown; set HOME, or use `ekiden completion show`")
     script = home / ".ekiden" / "completion" / f"ekiden.{shell}"
     match shell:
         case "bash":

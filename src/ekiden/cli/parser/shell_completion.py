@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ekiden import __version__
+from ekiden.core.home import home_folder
 
 Candidate: TypeAlias = tuple[str, str]
 """A word, and what it means."""
@@ -86,10 +87,14 @@ def option_table() -> dict[str, dict[str, list[Any]]]:
 
 def write_option_table() -> None:
     """Store the options of all commands where `candidates` reads them."""
-    path = Path.home() / _TABLE
+    path = _table()
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"version": __version__, "commands": option_table()}
     path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def _table() -> Path:
+    return (home_folder() or Path(os.devnull)) / _TABLE
 
 
 def _of_command(command: str, before: Sequence[str], current: str) -> Iterable[Candidate]:
@@ -111,7 +116,7 @@ def _of_command(command: str, before: Sequence[str], current: str) -> Iterable[C
 
 def _stored_options(command: str) -> Mapping[str, list[Any]]:
     with suppress(OSError, ValueError, KeyError, TypeError):
-        record = json.loads((Path.home() / _TABLE).read_text(encoding="utf-8"))
+        record = json.loads(_table().read_text(encoding="utf-8"))
         if record["version"] == __version__:
             return dict(record["commands"][command])
     return _options_of(command)

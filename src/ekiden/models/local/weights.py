@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from ekiden.core.errors import UserError
+from ekiden.core.home import home_folder
 from ekiden.models.local.gguf import peek_gguf
 from ekiden.models.local.settings import memory_bytes
 
@@ -240,10 +241,9 @@ def model_folders() -> list[Path]:
     ``~/.ekiden/models``."""
     named = os.environ.get("EKIDEN_LOCAL_MODELS", "").strip()
     folders = [Path(named).expanduser()] if named else []
-    try:
-        return [*folders, Path.home() / ".ekiden" / "models"]
-    except RuntimeError:
-        return folders or [Path(".ekiden", "models")]
+    if home := home_folder():
+        folders.append(home / ".ekiden" / "models")
+    return folders or [Path(".ekiden", "models")]
 
 
 def available_weights() -> list[Weights]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.kinds import Kind, shown_type
 from ekiden.core.dataclass import dataclass
+from ekiden.core.home import home_folder
 from ekiden.core.text.wording import did_you_mean
 from ekiden.project.settings.jsonc import (
     JsoncDocument,
@@ -109,7 +110,7 @@ class SettingsFiles:
 def settings_files(root: Path | None = None, home: Path | None = None) -> SettingsFiles:
     """The settings files of the project in `root` (default: the current folder), and of the user
     with the home folder `home`."""
-    home = _home() if home is None else home
+    home = home_folder() if home is None else home
     return SettingsFiles(
         project=(root or Path()) / _FOLDER / _FILE,
         user=None if home is None else home / _FOLDER / _FILE,
@@ -160,14 +161,6 @@ def _unreadable(
             where=str(path), line=line, column=column, code="settings.unreadable", message=message
         )
     )
-
-
-def _home() -> Path | None:
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home if home.is_absolute() else None
 
 
 _NEW_MODE = 0o600

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ToolError
+from ekiden.core.home import home_folder
 from ekiden.core.text.wording import lazy_pattern
 
 HAS_HANDLES = {os.open, os.stat, os.readlink, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
@@ -313,7 +314,7 @@ def check_writing(parts: Sequence[str]) -> None:
 
 def check_opened(name: str, status: os.stat_result, root: Path) -> None:
     """Raise `ToolError` if the open file is a settings file of Ekiden under another name."""
-    for folder in (root, _home()):
+    for folder in (root, home_folder()):
         try:
             settings = None if folder is None else os.stat(folder / _OURS / _SETTINGS)
         except OSError:
@@ -354,13 +355,6 @@ def _of_ekiden(name: str) -> ToolError:
         f"{name!r} is kept from agents: it is one of Ekiden's own files, with settings, tokens or "
         "conversations"
     )
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
 
 
 def _plain(part: str) -> str:
