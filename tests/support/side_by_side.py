@@ -31,7 +31,7 @@ _MOST_OF_A_FILE = 25
 """More tests of one file are shared out."""
 _NUMBER = 4
 _SLOW_UNTIL = 0.8
-"""Tests of slow folders are among the first 80 %."""
+"""Tests of slow folders, and properties, are among the first 80 %."""
 _LONGEST_FIRST = ("faults", "console", "acceptance", "docs", "integration", "contract")
 
 
@@ -94,12 +94,14 @@ def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
 
     The longest tests start first, each alone: the last of them would keep one core busy for
     minutes while the others are idle. Tests of slow folders follow early. They wait for other
-    processes, so tests that compute are spread between them.
+    processes, so tests that compute are spread between them. Each property is alone, too: it takes
+    as long as hundreds of other tests, so several in a row at the end would be waited for.
     """
     longest = [[item] for item in items if _is_longest(item)]
+    properties = [[item] for item in items if _is_property(item) and not _is_longest(item)]
     shares = []
     for _, tests in groupby(items, key=lambda item: item.path):
-        share = [item for item in tests if not _is_longest(item)]
+        share = [item for item in tests if not (_is_longest(item) or _is_property(item))]
         shares += [
             share[start : start + _MOST_OF_A_FILE]
             for start in range(0, len(share), _MOST_OF_A_FILE)
@@ -108,16 +110,21 @@ def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
     quick = [share for share in shares if not _is_slow(share)]
     places = {
         id(share): place * until / len(group)
-        for group, until in ((slow, _SLOW_UNTIL), (quick, 1))
+        for group, until in ((slow, _SLOW_UNTIL), (properties, _SLOW_UNTIL), (quick, 1))
         for place, share in enumerate(group)
     }
-    return [*longest, *sorted(shares, key=lambda share: places[id(share)])]
+    return [*longest, *sorted([*properties, *shares], key=lambda share: places[id(share)])]
 
 
 def _is_longest(item: pytest.Item) -> bool:
     """Whether the test has more time than `tests/conftest.py` gives to slow tests."""
     limit = item.get_closest_marker("timeout")
     return limit is not None and limit.args[0] > SLOW_TIMEOUT_S
+
+
+def _is_property(item: pytest.Item) -> bool:
+    """Whether Hypothesis calls the test with many examples."""
+    return getattr(getattr(item, "function", None), "is_hypothesis_test", False)
 
 
 def _is_slow(share: Sequence[pytest.Item]) -> bool:

@@ -11,11 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
 import os, sys, threading
 import pytest
+from hypothesis import given, strategies
 
 @pytest.mark.parametrize("number", range(60))
 def test_each_captures_its_own(number, capfd, tmp_path):
     os.write(1, b"to the file %d" % number)
     assert capfd.readouterr().out == f"to the file {number}"
+
+@given(strategies.booleans())
+def test_a_property(value):
+    pass
 
 @pytest.mark.timeout(1)
 def test_one_hangs():
@@ -49,7 +54,7 @@ def test_each_test_runs_once_and_a_dead_process_is_reported(tmp_path: Path) -> N
         timeout=120,
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "3 failed, 60 passed" in ran.stdout
+    assert "3 failed, 61 passed" in ran.stdout
     assert "Timeout (>1.0s) from pytest-timeout" in ran.stdout
     assert "Stack of waits" in ran.stdout
     assert "what it printed" in ran.stdout
