@@ -19,7 +19,7 @@ the oldest format whose code still works with the store::
     -- works with: 8
 
 Processes that know format 8 can then use the store together with newer ones, as a rolling upgrade
-needs. After a migration without this line, older code is refused.
+needs. After a migration without this line, older code is refused, also by stores that it has open.
 """
 
 from __future__ import annotations
@@ -303,6 +303,12 @@ def check_newer(where: str, *, known: int, ran: Mapping[int, int | None], found:
         oldest = ran.get(number)
         if oldest is None or oldest > known:
             raise StoreTooNew(where, found=found, known=known)
+
+
+def oldest_code(ran: Mapping[int, int | None]) -> int:
+    """The oldest format whose code can use a store in which these migrations ran. The argument is
+    that of `check_newer`."""
+    return max((number if works is None else works for number, works in ran.items()), default=0)
 
 
 def check_applied(where: str, migrations: Sequence[Migration], ran: Mapping[int, str]) -> None:

@@ -82,9 +82,7 @@ async def test_an_outdated_store_of_a_development_version_is_refused(
 async def test_only_missing_migrations_are_run(postgres_url: str) -> None:
     async with PostgresStore(postgres_url) as store:
         await store.create(NewSession(id="s", agent="a"))
-        connection = await connect(postgres_url)
-        await migrate(connection, parse_address(postgres_url), [*shipped(), ADDITION])
-        await connection.close()
+    async with PostgresStore(postgres_url, migrations=[*shipped(), ADDITION]) as store:
         assert (await numbers(postgres_url))[-1] == 1000
         assert (await store.get("s")).id == "s"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,16 +19,17 @@ from ekiden.core.errors import StoreTooNew
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext
-from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
+from ekiden.storage.base import Batch, Commit, NewSession, QueuePut, SessionPatch, Store
 from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.database import ConnectionLost
 from ekiden.storage.postgres.store import shipped
 from ekiden.storage.sqlite import open_store as sqlite
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
 from ekiden.testing.contracts.wake_ups import WakeContract
 from tests.support.sql import execute
-from tests.support.sqlite import MovableMilliseconds
+from tests.support.sqlite import LEASES_RUN_OUT, MovableMilliseconds, execute as execute_sqlite
 
 KNOWN = shipped()[-1].number
 MORE = "alter table sessions add column colour{0} text not null default 'red';"
@@ -53,6 +56,14 @@ class Place(Protocol):
         """All that a migration could have changed."""
         ...
 
+    async def counted(self) -> int:
+        """The number in the table `counted`, which a migration created."""
+        ...
+
+    async def expire_leases(self) -> None:
+        """Let the leases of all sessions end."""
+        ...
+
 
 class SqlitePlace:
     def __init__(self, folder: Path) -> None:
@@ -74,6 +85,13 @@ class SqlitePlace:
         finally:
             db.close()
 
+    async def counted(self) -> int:
+        ((count,),) = execute_sqlite(self._file, "SELECT sessions FROM counted")
+        return int(count)
+
+    async def expire_leases(self) -> None:
+        execute_sqlite(self._file, LEASES_RUN_OUT)
+
 
 class PostgresPlace:
     def __init__(self, url: str) -> None:
@@ -91,6 +109,15 @@ class PostgresPlace:
                 " where table_schema = current_schema() order by 1, 2",
             ),
         ]
+
+    async def counted(self) -> int:
+        [row] = await execute(self.url, "select sessions from counted")
+        return int(row["sessions"])
+
+    async def expire_leases(self) -> None:
+        await execute(
+            self.url, "update sessions set lease_until = now(), lapses_at = now() - interval '1 h'"
+        )
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -127,8 +154,8 @@ async def test_an_old_process_running_during_the_migration_continues(place: Plac
         await old.create(NewSession(id="s", agent="a", status="ready"))
         claim, _ = await old.claim("s", owner="w1", lease_s=30)
         await old.commit(claim, step(event(1)))
-        async with place.store(ADDS, ADDS_AGAIN) as new:
-            assert (await new.info())["format"] == KNOWN + 2
+        async with place.store(ADDS) as new:
+            assert (await new.info())["format"] == KNOWN + 1
             await old.commit(claim, step(event(2), release=True))
             await old.create(NewSession(id="t", agent="a"))
             assert (await new.get("s")).seq == 2
@@ -136,6 +163,89 @@ async def test_an_old_process_running_during_the_migration_continues(place: Plac
             taken, _ = await new.claim("s", owner="w2", lease_s=30)
             await new.commit(taken, step(event(3)))
         assert [each.seq for each in await old.events("s")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("newer", [(BREAKS,), (ADDS, ADDS_AGAIN)], ids=["breaks", "skips"])
+async def test_an_open_store_of_old_code_is_refused_after_an_incompatible_migration(
+    place: Place, newer: tuple[str, ...]
+) -> None:
+    async with place.store() as old:
+        await old.create(NewSession(id="s", agent="a", status="ready"))
+        claim, _ = await old.claim("s", owner="w1", lease_s=30)
+        async with place.store(*newer) as new:
+            attempts: list[Callable[[], Awaitable[Any]]] = [
+                lambda: old.commit(claim, step(event(1))),
+                lambda: old.claim_next(owner="w1", lease_s=30),
+                lambda: old.renew([claim]),
+                lambda: old.create(NewSession(id="t", agent="a")),
+                lambda: old.put_messages([QueuePut(queue="q", body={})]),
+                lambda: old.get("s"),
+                lambda: old.events("s"),
+                old.info,
+            ]
+            for attempt in attempts:
+                with pytest.raises(StoreTooNew, match="upgrade Ekiden"):
+                    await attempt()
+            assert [row.id for row in (await new.list()).sessions] == ["s"]
+            assert list(await new.events("s")) == []
+            assert await new.queue_depth("q") == 0
+
+
+async def test_old_code_writes_nothing_after_an_incompatible_migration(place: Place) -> None:
+    """Old code writes all the time; the migration counts what it finds."""
+    counts = "create table counted as select count(*) as sessions from sessions;"
+    async with place.store() as old:
+        made = asyncio.Event()
+
+        async def write(writer: int) -> None:
+            for number in itertools.count():
+                await old.create(NewSession(id=f"s{writer}.{number}", agent="a"))
+                made.set()
+
+        writers = [asyncio.create_task(write(number)) for number in range(4)]
+        async with asyncio.timeout(60):
+            await made.wait()
+            async with place.store(counts) as new:
+                ends = await asyncio.gather(*writers, return_exceptions=True)
+                stored = (await new.info())["sessions"]
+        # A call that the migration interrupted only knows that its connection was lost.
+        assert {type(end) for end in ends} <= {StoreTooNew, ConnectionLost}
+        with pytest.raises(StoreTooNew):
+            await old.get("s0.0")
+        assert stored == await place.counted()
+
+
+async def test_a_worker_of_old_code_leaves_its_session_to_a_new_one(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, go_on, refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait(ctx: CodeContext[Any]) -> str:
+        began.set()
+        await go_on.wait()
+        return "done"
+
+    def note(record: logging.LogRecord) -> bool:
+        refused.set()
+        return True
+
+    caplog.handler.addFilter(note)
+    team = Team(Agent("desk", run=wait))
+    async with asyncio.timeout(60), place.store() as old:
+        await submit(team, "go", session=Session("s", store=old))
+        worker = Worker(old, team)
+        working = asyncio.create_task(worker.run())
+        await began.wait()
+        async with place.store(BREAKS) as new:
+            go_on.set()
+            await refused.wait()
+            worker.stop()
+            await working
+            assert (await new.get("s")).outcome is None
+            await place.expire_leases()
+            await Worker(new, team).run(until_idle=True)
+            assert (await new.get("s")).outcome == "done"
+    assert "upgrade Ekiden" in caplog.text
 
 
 async def test_an_incompatible_format_is_refused_without_changes(place: Place) -> None:

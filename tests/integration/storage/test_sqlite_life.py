@@ -49,6 +49,7 @@ def writer(tmp_path: Path) -> Writer:
     db = connect(path, busy_s=1)
     writer = Writer(
         connect=lambda: connect(path, busy_s=1),
+        check=lambda _: None,
         now=lambda: TransactionTime(0, 0, 0),
         translate=lambda exc: unavailable(path, exc),
         on_change=lambda: None,
@@ -256,7 +257,10 @@ async def test_a_slow_read_does_not_block_others(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     path.touch()
     readers = Readers(
-        lambda: connect(path, busy_s=1), lambda exc: unavailable(path, exc), str(path)
+        lambda: connect(path, busy_s=1),
+        lambda _: None,
+        lambda exc: unavailable(path, exc),
+        str(path),
     )
     go_on = threading.Event()
     try:
@@ -279,7 +283,10 @@ async def test_a_failed_read_gives_the_others_a_new_connection(tmp_path: Path) -
     path = tmp_path / "ekiden.db"
     path.touch()
     readers = Readers(
-        lambda: connect(path, busy_s=1), lambda exc: unavailable(path, exc), str(path)
+        lambda: connect(path, busy_s=1),
+        lambda _: None,
+        lambda exc: unavailable(path, exc),
+        str(path),
     )
 
     def fail(db: apsw.Connection) -> object:

@@ -72,7 +72,7 @@ _BROKEN: tuple[type[BaseException], ...] = (
 UNSTORABLE: tuple[type[BaseException], ...] = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 """Values that PostgreSQL cannot store: a key that is too long, a number that is too large."""
 
-_FORBIDDEN: tuple[type[BaseException], ...] = (
+FORBIDDEN: tuple[type[BaseException], ...] = (
     asyncpg.InsufficientPrivilegeError,
     # A schema is invisible to a role that has no right to use it.
     asyncpg.InvalidSchemaNameError,
@@ -106,7 +106,7 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
     reason = _first_line(exc)
     if isinstance(exc, asyncpg.ClientConfigurationError):
         return UserError(f"{where} is not a usable PostgreSQL URL: {reason}")
-    if isinstance(exc, _FORBIDDEN):
+    if isinstance(exc, FORBIDDEN):
         return UserError(f"the database role may not use {where} as a store: {reason}")
     if isinstance(exc, asyncpg.ReadOnlySQLTransactionError):
         return StoreReadOnly(where, reason)
@@ -198,8 +198,10 @@ class ConnectionPool:
     costs a round trip.
     """
 
-    def __init__(self, pool: Any, size: int) -> None:
+    def __init__(self, pool: Any, size: int, join: Callable[[Any], Awaitable[None]]) -> None:
+        """`join` is called with each connection before its first use."""
         self.pool = pool
+        self._join = join
         self._room = asyncio.Semaphore(size)
         self._idle: list[_Idle] = []
         """The last used connection is taken first, so that the others become idle and close."""
@@ -221,6 +223,11 @@ class ConnectionPool:
                 self._close_later(connection)
             connection = await self.pool.acquire()
             self._out_since[connection] = self._loop.time()
+            try:
+                await self._join(connection)
+            except BaseException:
+                await self._release(connection)
+                raise
             return connection
         except BaseException:
             self._room.release()
@@ -284,6 +291,10 @@ def _is_open(connection: Any) -> bool:
         return False  # The driver's pool has closed it.
 
 
+async def _nothing(connection: Any) -> None:
+    """Leave the connection as it is."""
+
+
 class Database:
     """One schema of one database, through a pool; the driver's errors are translated.
 
@@ -297,12 +308,15 @@ class Database:
         *,
         min_size: int,
         max_size: int,
-        prepare: Callable[[Any], Awaitable[None]],
+        prepare: Callable[[Any], Awaitable[None]] = _nothing,
+        join: Callable[[Any], Awaitable[None]] = _nothing,
     ) -> None:
         self.address = address
         self._sizes = (min_size, max_size)
         self._prepare = prepare
         """Called with the first connection, for the migrations."""
+        self._join = join
+        """Called with each connection of the pool before its first use."""
         self._pool: ConnectionPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -437,7 +451,7 @@ class Database:
             if isinstance(exc, FOREIGN):
                 raise self._error(exc, sent=sent) from exc
             raise
-        return ConnectionPool(pool, self._sizes[1])
+        return ConnectionPool(pool, self._sizes[1], self._join)
 
     def _settings(self) -> dict[str, Any]:
         return {

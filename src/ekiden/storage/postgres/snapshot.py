@@ -53,6 +53,7 @@ from ekiden.storage.postgres.store import (
     PostgresStore,
     check_encoding,
     check_engine,
+    join,
     migrate,
     missing_migrations,
     shipped,
@@ -267,7 +268,7 @@ class _SnapshotDatabase(Database):
     """A `Database` that reads through the snapshot's connection."""
 
     def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
-        super().__init__(address, min_size=0, max_size=1, prepare=_nothing)
+        super().__init__(address, min_size=0, max_size=1)
         self._source = source
 
     async def query(self, sql: str, *args: Any, repeatable: bool = False) -> list[Any]:
@@ -284,7 +285,7 @@ class _SnapshotStore(PostgresSessions, PostgresJournal, Documents):
 
 async def connect_for_copying(address: PostgresAddress) -> Any:
     """A connection whose transactions may take any time; the caller must terminate it."""
-    database = Database(address, min_size=0, max_size=1, prepare=_nothing)
+    database = Database(address, min_size=0, max_size=1)
     connection = await database.connect()
     try:
         no_timeout = connection.execute("set idle_in_transaction_session_timeout = 0")
@@ -301,10 +302,6 @@ async def translate_errors(address: PostgresAddress, work: Awaitable[T]) -> T:
         return await work
     except FOREIGN as exc:
         raise translated(exc, address.shown, sent=True) from exc
-
-
-async def _nothing(connection: Any) -> None:
-    """Nothing to prepare."""
 
 
 _LARGEST = 10**18 - 1
@@ -346,6 +343,7 @@ class PostgresTarget:
         self._connection = await connect_for_copying(self.address)
         try:
             await self._run(migrate(self._connection, self.address))
+            await self._run(join(self._connection, self.address))
         except BaseException:
             await self.__aexit__()
             raise

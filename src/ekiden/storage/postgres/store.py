@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from ekiden.core.errors import EngineTooOld, StoreEmpty, StoreTooNew, StoreUnavailable, UserError
-from ekiden.storage.copying import Migration, TableName, check_applied, check_newer, load_migrations
+from ekiden.storage.copying import (
+    Migration,
+    TableName,
+    check_applied,
+    check_newer,
+    load_migrations,
+    oldest_code,
+)
 from ekiden.storage.postgres.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.changes import Changes
 from ekiden.storage.postgres.commits import Batches
 from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
-from ekiden.storage.postgres.database import LOCKED, Database
+from ekiden.storage.postgres.database import FORBIDDEN, LOCKED, Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.group_commit import CommitGroups
 from ekiden.storage.postgres.journal import Feed, PostgresJournal, mend_feed
@@ -79,7 +86,13 @@ class PostgresStore(
             await mend_feed(connection, address.schema)
             self._extension = await find_extension(connection)
 
-        database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
+        database = Database(
+            address,
+            min_size=min_size,
+            max_size=max_size,
+            prepare=prepare,
+            join=lambda connection: join(connection, address, migrations),
+        )
         super().__init__(database, Changes(database))
         self._commit_groups = CommitGroups(database)
         self._claim_queue = ClaimQueue(database)
@@ -157,6 +170,17 @@ create table if not exists migrations (
 )"""
 
 
+# The lock of the gate ends with the statement, the other one with the connection.
+_JOIN = """
+select pg_advisory_xact_lock_shared(hashtextextended('ekiden/gate/' || $1, 0)),
+    pg_advisory_lock_shared(hashtextextended('ekiden/use/' || $1, 0))"""
+_CLOSE_GATE = "select pg_advisory_xact_lock(hashtextextended('ekiden/gate/' || $1, 0))"
+_END_USERS = """
+select pg_terminate_backend(pid, 10000) from pg_locks
+where locktype = 'advisory' and granted and pid <> pg_backend_pid() and objsubid = 1
+    and database = (select oid from pg_database where datname = current_database())
+    and (classid::bigint << 32) | objid::bigint = hashtextextended('ekiden/use/' || $1, 0)"""
+
 _HOLDERS = """
 select pid, coalesce(nullif(application_name, ''), 'a program') as program, usename as role,
     coalesce(extract(epoch from clock_timestamp() - xact_start), 0)::bigint as seconds
@@ -219,7 +243,13 @@ async def _migrate(
         await connection.execute(f"set local lock_timeout = {_LOCK_MS}")
         await connection.execute(f'create schema if not exists "{address.schema}"')
         await connection.execute(_CREATE_MIGRATIONS)
-        for migration in await _pending(connection, migrations, address):
+        rows = await connection.fetch("select number, works_with from migrations")
+        ran = {row["number"]: row["works_with"] for row in rows}
+        pending = await _pending(connection, migrations, address)
+        then = ran | {each.number: each.works_with for each in pending}
+        if ran and oldest_code(then) > oldest_code(ran):
+            await _end_users(connection, address)
+        for migration in pending:
             await connection.execute(migration.sql, timeout=_TIMEOUT_S)
             await connection.execute(
                 "insert into migrations (number, name, checksum, works_with)"
@@ -229,6 +259,31 @@ async def _migrate(
                 migration.checksum,
                 migration.works_with,
             )
+
+
+async def join(
+    connection: Any, address: PostgresAddress, migrations: Sequence[Migration] | None = None
+) -> None:
+    """Register the connection as a user of the store until it is closed, and check the format.
+
+    A migration that does not work with older code first ends all registered connections, and none
+    can be registered until it is committed. So no process writes in a format that it does not know,
+    and nothing has to be checked later. Raises as `migrate` does.
+    """
+    await connection.execute(_JOIN, address.schema, timeout=_TIMEOUT_S)
+    await _pending(connection, shipped() if migrations is None else migrations, address)
+
+
+async def _end_users(connection: Any, address: PostgresAddress) -> None:
+    """End the connections of other processes to the store, until the transaction is committed."""
+    await connection.execute(_CLOSE_GATE, address.schema)
+    try:
+        await connection.execute(_END_USERS, address.schema, timeout=_TIMEOUT_S)
+    except FORBIDDEN as exc:
+        raise StoreUnavailable(
+            f"{address.shown} cannot be migrated while processes with another database role use "
+            "it, and the new format does not work with their version: stop them, and try again"
+        ) from exc
 
 
 async def _locked_error(connection: Any, address: PostgresAddress) -> StoreUnavailable:

@@ -182,6 +182,27 @@ def _pragma(db: apsw.Connection, name: str) -> int:
     return int(value)
 
 
+class FormatCheck:
+    """Refuses work in a file that another process has migrated since it was opened.
+
+    Called in a write transaction, or after a read: formats only grow, so if the file has its old
+    format after the read, it had it during the read. Costs about 2 µs. Raises as `migrate` does.
+    """
+
+    __slots__ = ("_found", "_migrations", "_where")
+
+    def __init__(self, where: str, migrations: Sequence[Migration]) -> None:
+        self._where = where
+        self._migrations = migrations
+        self._found = migrations[-1].number
+
+    def __call__(self, db: apsw.Connection) -> None:
+        """Raise `StoreTooNew` if the format of the file does not work with ours."""
+        found = _pragma(db, "user_version")
+        if found != self._found:
+            self._found = check_format(db, self._where, self._migrations, may_be_newer=True)
+
+
 class OpenStore(NamedTuple):
     """The threads and the clock of an open store. None of them refers to the store, so that a store
     that was never closed can be collected."""
@@ -266,10 +287,12 @@ class StoreFile:
         else:
             connect_to_read = partial(connect, self.path, busy_s=self.busy_s, read_only=True)
             connect_to_write = self._connect
-        readers = Readers(connect_to_read, self._unavailable, str(self.path))
+        check = FormatCheck(str(self.path), self.migrations)
+        readers = Readers(connect_to_read, check, self._unavailable, str(self.path))
         watch = FileWatch(readers, connect_to_read)
         writer = Writer(
             connect=connect_to_write,
+            check=check,
             now=clock.now,
             translate=self._unavailable,
             on_change=watch.notify,

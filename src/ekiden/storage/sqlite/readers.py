@@ -74,11 +74,15 @@ class Readers:
     def __init__(
         self,
         connect: Callable[[], apsw.Connection],
+        check: Callable[[apsw.Connection], None],
         translate: Callable[[apsw.Error], StoreUnavailable],
         name: str,
     ) -> None:
+        """`check` is called after a read that saw changes by others, and raises if the format of
+        the file has changed."""
         self._name = name
         self._connect = connect
+        self._check = check
         self._translate = translate
         self._jobs: SimpleQueue[_ReadJob | None] = SimpleQueue()
         """`None` ends the threads."""
@@ -127,7 +131,7 @@ class Readers:
             self._threads.append(thread)
 
     def _run(self) -> None:
-        reader = _Reader(self._connect, self._translate, self._name)
+        reader = _Reader(self._connect, self._check, self._translate, self._name)
         try:
             while self._run_group(reader):
                 pass
@@ -179,25 +183,33 @@ class _ReadJob(Job):
 class _Reader:
     """The connection of one thread, which is replaced after every failure."""
 
-    __slots__ = ("_connect", "_db", "_name", "_translate")
+    __slots__ = ("_check", "_connect", "_db", "_name", "_translate", "_version")
 
     def __init__(
         self,
         connect: Callable[[], apsw.Connection],
+        check: Callable[[apsw.Connection], None],
         translate: Callable[[apsw.Error], StoreUnavailable],
         name: str,
     ) -> None:
         self._connect = connect
+        self._check = check
         self._translate = translate
         self._name = name
         self._db: apsw.Connection | None = None
+        self._version = -1
+        """The version of the file at the last check."""
 
     def run(self, job: _ReadJob) -> None:
         """Run the read and set its result or error."""
         try:
             if self._db is None:
                 self._db = self._connect()
-            job.result = job.work(self._db)
+            try:
+                job.result = job.work(self._db)
+            finally:
+                # Also after an error, which may be that of a statement for tables of our format.
+                self._check_format(self._db)
         except apsw.Error as exc:
             self.disconnect()
             job.error = self._translate(exc)
@@ -208,9 +220,15 @@ class _Reader:
         except Exception as exc:
             job.error = exc
 
+    def _check_format(self, db: apsw.Connection) -> None:
+        version = db.data_version()
+        if version != self._version:
+            self._check(db)
+            self._version = version
+
     def disconnect(self) -> None:
         """Close the connection."""
-        db, self._db = self._db, None
+        db, self._db, self._version = self._db, None, -1
         if db is not None:
             db.close(force=True)
 

@@ -53,18 +53,21 @@ class Writer:
         self,
         *,
         connect: Callable[[], apsw.Connection],
+        check: Callable[[apsw.Connection], None],
         now: Callable[[], TransactionTime],
         translate: Callable[[apsw.Error], StoreUnavailable],
         on_change: Callable[[], None],
         name: str,
     ) -> None:
-        """`connect` opens the thread's connection, and again after the disk failed.
+        """`connect` opens the thread's connection, and again after the disk failed. `check` is
+        called in each transaction, and raises if the format of the file has changed.
 
         `on_change` is called in the event loop's thread after something was stored. None of them
         may refer to the store: then its thread would keep it alive, and it would never be
         collected.
         """
         self._connect = connect
+        self._check = check
         self._now = now
         self._translate = translate
         self._on_change = on_change
@@ -213,6 +216,7 @@ class Writer:
         try:
             # Not `write_transaction`: the rollback, too, may fail with the disk.
             db.execute("BEGIN IMMEDIATE")
+            self._check(db)
             _run_jobs(db, group, self._now())
             fault_point("store.sqlite.before_commit")
             db.execute("COMMIT")
