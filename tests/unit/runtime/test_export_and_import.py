@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import SessionExists, SessionNotFound
+from ekiden.core.errors import SessionExists, SessionNotFound, UserError
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
@@ -26,7 +26,9 @@ from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
 from tests.support.examples import examples
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "session-export-1.json"
+SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLE = SAMPLES / "session-export-1.json"
+DEVELOPMENT = sorted(SAMPLES.glob("session-export-store-*.json"))
 
 
 def desk() -> Agent[Any]:
@@ -120,6 +122,57 @@ async def test_an_empty_session_can_be_moved() -> None:
     other = MemoryStore()
     await import_session(other, await export_session(store, "s"))
     assert (await other.get("s")).agent == "door"
+
+
+def orders_desk(answer: str) -> Agent[Any]:
+    """The team of the exports of development versions; its tool was called already."""
+
+    @function_tool
+    def lookup(order_id: str) -> str:
+        raise AssertionError(f"{order_id} was looked up already")
+
+    model = ScriptedModel([say(answer)])
+    orders = Agent("orders", model=model, tools=[lookup])
+    return Agent("triage", model=model, handoffs=[orders])
+
+
+@pytest.mark.parametrize("sample", DEVELOPMENT, ids=lambda sample: sample.stem)
+async def test_an_export_of_a_development_version_is_imported_and_continued(sample: Path) -> None:
+    store = MemoryStore()
+    session = await import_session(store, sample.read_bytes())
+    items = await session.get_items()
+    assert [item["content"] for item in items if item.get("role") == "user"] == [
+        "我的包裹在哪里？",
+        "and B-1?",
+    ]
+    assert [item["output"] for item in items if "output" in item][1:] == [
+        "A-42 已发货",
+        "B-1 已发货",
+    ]
+    row = await session.row()
+    assert (row.agent, row.user_id, dict(row.meta)) == ("orders", "u1", {"title": "茶"})
+    has_cursor = "resume" in json.loads(sample.read_bytes())
+    if has_cursor:
+        result = await Runner.resume(orders_desk("B-1 已发货 📦"), session)
+        assert result.final_output == "B-1 已发货 📦"
+    else:
+        with pytest.raises(UserError, match="send a message"):
+            await Runner.resume(orders_desk("B-1 已发货 📦"), session)
+    result = await Runner.run(orders_desk("不客气"), "谢谢", session=session)
+    assert (result.final_output, result.last_agent.name) == ("不客气", "orders")
+    assert (await session.get_items())[: len(items)] == items
+    assert (await verify_audit(store)).ok
+
+
+async def test_a_message_after_the_import_closes_a_call_without_an_output() -> None:
+    [sample, *_] = DEVELOPMENT
+    document = json.loads(sample.read_bytes())
+    del document["events"][-2:]
+    session = await import_session(MemoryStore(), document)
+    result = await Runner.run(orders_desk("不客气"), "谢谢", session=session)
+    assert result.final_output == "不客气"
+    [*_, output, _, _] = await session.get_items()
+    assert "interrupted by a new message" in output["output"]
 
 
 async def test_an_id_that_is_taken_is_refused() -> None:

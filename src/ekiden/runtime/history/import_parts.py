@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
 from annotated_types import Ge, Len, Lt
@@ -244,6 +244,34 @@ def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Curso
     stored = check(Object, data, place)
     opened = unconfirmed_handoffs(stored, place)
     return _cursor(stored, place, events, steps), opened
+
+
+def ended_run(events: Sequence[Event], agent: str) -> dict[str, Any]:
+    """The part ``resume`` of a document without it, which versions with a store of format 1 to 3
+    wrote. The last run counts as ended."""
+    if not events:
+        return {"cursor": {}, "steps": {}}
+    steps = [event.step for event in events if event.step is not None and _kind(event.step)]
+    handoffs = [event.details or {} for event in events if event.type == "handoff"]
+    last = {each["id"]: each for each in handoffs}
+    return {
+        "cursor": {
+            "r": max((int(step.partition(".")[0]) for step in steps), default=1),
+            "t": 0,
+            "p": "end",
+            "f": max(
+                (each.seq for each in events if each.type == "message" and not each.step), default=1
+            ),
+            "ch": ["user", agent],
+            "h": len(last),
+            "ho": [
+                [each["id"], each["from"], each["to"]]
+                for each in last.values()
+                if each.get("status") == "transferring"
+            ],
+        },
+        "steps": {},
+    }
 
 
 def check_snapshot(data: Any, place: str, events: int, steps: Mapping[str, Any]) -> None:

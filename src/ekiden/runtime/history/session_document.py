@@ -18,6 +18,7 @@ from ekiden.runtime.history.import_parts import (
     Header,
     check_items,
     check_snapshot,
+    ended_run,
     read_cursor,
     read_events,
     read_steps,
@@ -104,13 +105,9 @@ def read_document(data: Any) -> Imported:
         check_id(session_id, what="id")
     except UserError as exc:
         raise SessionImportInvalid("session.session_id", str(exc)) from exc
-    resume = document.get("resume")
-    if resume is None:
-        raise SessionImportInvalid(
-            "resume", "it is missing: an older Ekiden wrote this export, which cannot be imported"
-        )
-    check(Object, resume, "resume")
     events = read_events(document.get("events"), session_id)
+    resume = document["resume"] if "resume" in document else ended_run(events, session["agent"])
+    check(Object, resume, "resume")
     steps = read_steps(resume.get("steps"))
     _check_snapshots(events, steps)
     cursor, opened = read_cursor(resume.get("cursor"), len(events), steps)
@@ -181,7 +178,8 @@ async def import_session(
 
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
     and its audit chain is computed again. Without `new_id` the audit chain of the document must be
-    intact. An unfinished run can be resumed. Some state is not imported. Open questions are asked
+    intact. An unfinished run can be resumed, except from a document of a development version with
+    a store of format 1, 2 or 3: send this session a new message. Some state is not imported. Open questions are asked
     again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Every
     approval, including "always" approvals, must be given again.
 
