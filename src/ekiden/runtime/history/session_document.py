@@ -178,10 +178,11 @@ async def import_session(
 
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
     and its audit chain is computed again. Without `new_id` the audit chain of the document must be
-    intact. An unfinished run can be resumed, except from a document of a development version with
-    a store of format 1, 2 or 3: send this session a new message. Some state is not imported. Open questions are asked
-    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Every
-    approval, including "always" approvals, must be given again.
+    intact. An unfinished run can be resumed, except from an export of a development version whose
+    store has format 1, 2 or 3: its run counts as ended, and a new message continues the session.
+    Some state is not imported. Open questions are asked again. An unconfirmed handoff counts as
+    confirmed, and its compensations are dropped. Every approval, including "always" approvals, must
+    be given again.
 
     The session belongs to `user_id`, by default to the user in the document, and uses this user's
     variables. If the document comes from a caller who may not act for all users, pass `user_id`.
