@@ -53,6 +53,7 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "store restore": "it works with the store itself; run it where that is reachable",
     "store verify": "it works with the store itself; run it where that is reachable",
     "store info": "it works with the store itself; run it where that is reachable",
+    "store migrate": "it works with the store itself; run it where that is reachable",
     "mirror run": "it sends from a store; run it where the store is",
 }
 """The commands that refuse `--server`, with the reason."""

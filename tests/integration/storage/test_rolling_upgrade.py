@@ -15,20 +15,21 @@ import pytest
 
 from ekiden import Agent, Session, SqliteStore
 from ekiden.core.agent import Team
-from ekiden.core.errors import StoreTooNew
+from ekiden.core.errors import StoreTooNew, StoreUnavailable
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Batch, Commit, NewSession, QueuePut, SessionPatch, Store
 from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.database import ConnectionLost
-from ekiden.storage.postgres.store import shipped
+from ekiden.storage.postgres.store import migrate, shipped
 from ekiden.storage.sqlite import open_store as sqlite
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
 from ekiden.testing.contracts.wake_ups import WakeContract
-from tests.support.sql import execute
+from tests.support.sql import connect, execute
 from tests.support.sqlite import LEASES_RUN_OUT, MovableMilliseconds, execute as execute_sqlite
 
 KNOWN = shipped()[-1].number
@@ -332,3 +333,26 @@ class TestOldBesideNewOnSqlite(_Mixed):
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
         self.time.advance(seconds)
+
+
+async def test_a_migration_that_may_not_end_old_processes_changes_nothing(
+    postgres_url: str,
+) -> None:
+    address = parse_address(postgres_url)
+    role = f"role_of_{address.schema}"
+    owned = f"""
+        create role {role};
+        grant create on database postgres to {role};
+        grant all on schema {address.schema} to {role};
+        grant all on all tables in schema {address.schema} to {role}"""
+    async with PostgresStore(postgres_url) as old:
+        await old.create(NewSession(id="s", agent="a"))
+        connection = await connect(postgres_url)
+        try:
+            await connection.execute(f"{owned}; set role {role}")
+            with pytest.raises(StoreUnavailable, match="another database role.*stop them"):
+                await migrate(connection, address, [*shipped(), *later([BREAKS])])
+            assert (await old.info())["format"] == KNOWN
+        finally:
+            await connection.execute(f"reset role; drop owned by {role}; drop role {role}")
+            await connection.close()

@@ -151,6 +151,31 @@ async def store_info(
     show(found, print_info, as_json=as_json)
 
 
+async def store_migrate(
+    *,
+    dry_run: Annotated[
+        bool, about("Only show the migrations that the store needs. Nothing is changed.")
+    ] = False,
+    tenants: TenantsOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the store to the format of this version.
+
+    You need not run this command: a process also migrates a store when it opens it. Use the command
+    to migrate at a time of your choice. An interrupted migration changes nothing; run the command
+    again. The exit code is 0 whether or not the store needs migrations.
+    """
+    from ekiden.cli.projects import store_address
+    from ekiden.cli.views.administration import print_migrations
+    from ekiden.project.copying import migrate_store, pending_migrations
+
+    work = pending_migrations if dry_run else migrate_store
+    found = await work(store_address(store), tenants=_names(tenants))
+    record = [{**each.to_json(), "migrated": bool(each.pending) and not dry_run} for each in found]
+    show(record, lambda _: print_migrations(found, dry_run=dry_run), as_json=as_json)
+
+
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.views.administration import StepLine, print_backup
 

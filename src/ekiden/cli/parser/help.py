@@ -130,6 +130,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "store restore": "ekiden store restore backup.db --store new.db",
     "store verify": "ekiden store verify",
     "store info": "ekiden store info",
+    "store migrate": "ekiden store migrate --dry-run",
     "audit": "ekiden audit list",
     "audit list": "ekiden audit list --agent billing --since 7d",
     "audit show": "ekiden audit show ses_06gys83gccfs.h1",
@@ -309,6 +310,11 @@ FIELDS: Final[Mapping[str, str]] = {
         "processing). The fields sessions, events, steps, documents, messages, search_spaces and "
         "search_entries are row counts. The field estimated lists the counts that are only "
         "estimates"
+    ),
+    "store migrate": (
+        "for each tenant the fields tenant, url, format (before the migration), pending [{number, "
+        "name, works_with}] and migrated (false with --dry-run, or if pending is empty). The field "
+        "works_with is the oldest format whose processes can keep running, or null"
     ),
     "audit list": (
         "the fields id, timestamp, session_id, type, move (new status of a handoff), actor {kind, "

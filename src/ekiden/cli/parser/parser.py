@@ -193,13 +193,14 @@ GROUPS = {
         },
     ),
     "store": (
-        "Copy, back up and check whole stores.",
+        "Copy, back up, check and migrate whole stores.",
         {
             "copy": "Copy everything from SQLite to PostgreSQL, and compare the two.",
             "backup": "Back up the store into a file, while it is in use.",
             "restore": "Restore a backup into an empty store.",
             "verify": "Check all data in the store, and report errors.",
             "info": "Show the store's format and size.",
+            "migrate": "Bring the store to the format of this version.",
         },
     ),
     "audit": (

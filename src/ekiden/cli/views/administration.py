@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from ekiden.api.administration import ApiKey, AuditEntry, AuditVerification, WorkerOverview
     from ekiden.audit import Verification
     from ekiden.engine.registry import WorkerRecord
-    from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
+    from ekiden.project.copying import (
+        BackupReport,
+        CopyReport,
+        CopyStep,
+        StoreFindings,
+        StoreMigration,
+    )
     from ekiden.project.settings import SettingEntry
     from ekiden.sessions.replica_progress import ReplicaStatus
 
@@ -228,6 +234,25 @@ def print_info(found: Sequence[Mapping[str, Any]]) -> None:
     for each in found:
         if each["unfinished"] is not None:
             say(f"{each['tenant']} is an unfinished copy of {each['unfinished']}")
+
+
+def print_migrations(found: Sequence[StoreMigration], *, dry_run: bool) -> None:
+    """The migrations of each tenant's store."""
+    for store in found:
+        say(f"{store.tenant}: {store.url}")
+        if not store.pending:
+            say(f"  format {store.format}: up to date")
+            continue
+        newest = store.pending[-1].number
+        say(f"  format {store.format}: {'needs' if dry_run else 'migrated to'} format {newest}")
+        for each in store.pending:
+            if each.works_with is None:
+                effect = "processes of older versions cannot use the store afterwards"
+            else:
+                effect = f"processes that know format {each.works_with} can keep running"
+            say(f"    {each.name}: {effect}")
+    if dry_run and any(store.pending for store in found):
+        say("nothing was changed; to migrate, run the command without --dry-run")
 
 
 def _counted(facts: Mapping[str, Any], name: str) -> str:

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
         restore_store as restore_store,
     )
     from ekiden.project.copying.copies import copy_store as copy_store
+    from ekiden.project.copying.migrations import (
+        StoreMigration as StoreMigration,
+        migrate_store as migrate_store,
+        pending_migrations as pending_migrations,
+    )
     from ekiden.project.copying.whole_stores import (
         BackupReport as BackupReport,
         CopiedTenant as CopiedTenant,
