@@ -58,6 +58,7 @@ async def test_a_full_disk_refuses_large_writes_and_accepts_small_ones(tmp_path:
     db.execute("CREATE TABLE t (x); PRAGMA max_page_count = 20")
     writer = Writer(
         connect=lambda: connect(path, busy_s=1),
+        check=lambda _: None,
         now=lambda: TransactionTime(0, 0, 0),
         translate=lambda exc: unavailable(path, exc),
         on_change=lambda: None,
