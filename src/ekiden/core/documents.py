@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields, is_dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ekiden.core.dataclass import dataclass
+from ekiden.core.syntax import parse_class
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -45,8 +45,7 @@ def field_texts(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if is_dataclass(each):
-            [tree] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-            for field_, below in pairwise(cast("ast.ClassDef", tree).body):
+            for field_, below in pairwise(parse_class(each).body):
                 match field_, below:
                     case (
                         ast.AnnAssign(target=ast.Name(id=name)),

@@ -17,6 +17,7 @@ from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders
 from ekiden.agents.definition import printable
 from ekiden.core.checks.addresses import is_loopback
 from ekiden.core.dataclass import dataclass
+from ekiden.core.syntax import parse_module
 from ekiden.core.text.wording import commands_of
 from ekiden.core.values import dumps
 from ekiden.project.agent_files.edges import is_mcp_name
@@ -171,7 +172,7 @@ def _imported(path: Path, module: str) -> list[str]:
     try:
         if path.suffix != ".py" or path.stat().st_size > _LONGEST_SOURCE or not path.is_file():
             return []
-        tree = ast.parse(path.read_bytes())
+        tree = parse_module(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
