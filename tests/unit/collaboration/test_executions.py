@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -282,7 +283,10 @@ async def test_a_process_that_resumes_after_a_takeover_changes_nothing() -> None
     class Paused:
         async def execute(self, collaboration: Collaboration) -> Any:
             office.store.advance(SETTINGS.lease_s + 1)
-            await second.resume()
+            # The first process stands still meanwhile, and cannot notice that it lost its lease.
+            taking_over = Thread(target=asyncio.run, args=[second.resume()])
+            taking_over.start()
+            taking_over.join()
             return {"by": "first"}
 
     first = Collaborations(office.bus, executor=Paused(), settings=SETTINGS)
