@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs pages conformance examples mutations release-check clean
+.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench bench-gate docs pages conformance examples mutations release-check clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -146,6 +146,9 @@ bench: setup  ## All figures as JSON, in 3 to 5 minutes; STORE=postgresql://… 
 	@$(BIN)/ekiden bench load --sessions 1500 --json $(if $(STORE),--store '$(STORE)')
 	@echo "5 of 5: growth, 1,000 sessions; benchmarks/growth.py measures more" >&2
 	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store '$(STORE)')
+
+bench-gate: setup  ## Fail if Ekiden has become slower; counts instructions, so load does not matter
+	@$(BIN)/python -m benchmarks.gate $(if $(JSON),--json) $(if $(UPDATE),--update '$(UPDATE)' --reason '$(REASON)')
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	@$(PIP) --require-hashes -r requirements/docs.lock
