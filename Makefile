@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench bench-gate docs pages conformance examples mutations release-check clean
+.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench bench-gate docs pages conformance examples mutations shop-week release-check clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,7 +67,7 @@ demo: $(VENV)/.core  ## A handoff, a rollback, a kill -9 and a resume, the audit
 
 # Tests kill processes, never the machine: their files need no disk, and no waiting for it.
 ifeq ($(TMPDIR)$(shell test -w /dev/shm && echo memory),memory)
-test-unit test test-all coverage mutations: export TMPDIR := /dev/shm
+test-unit test test-all coverage mutations shop-week: export TMPDIR := /dev/shm
 endif
 SIDE_BY_SIDE := --processes 4
 QUICK := -m "not slow and not conformance"
@@ -109,6 +109,9 @@ examples: setup  ## The same SDK's examples, run with it and with Ekiden, output
 
 mutations: setup  ## Plant defects on purpose, and see which test catches each
 	$(BIN)/python -m tests.mutations.run
+
+shop-week: setup  ## A simulated week of examples/shop on both stores, with kills and outages; 10 minutes
+	$(BIN)/python -m examples.shop.week $(WEEK)
 
 release-check: setup  ## Wheel and sdist, tried in new environments; KEEP=dist keeps them; 5 minutes
 	$(BIN)/python -m tests.release.check $(if $(KEEP),--keep '$(KEEP)') $(OPTIONS)

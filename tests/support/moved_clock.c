@@ -1,6 +1,7 @@
 /* Preloaded into a process: its wall clock differs from the machine's by as many seconds as the
    file that EKIDEN_TEST_CLOCK names says, from one moment to the next. Clocks that nobody can set
-   are left alone. */
+   are left alone, except that with EKIDEN_TEST_CLOCK_BOOT the time since the machine started moves
+   as well, as if that much time had really passed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,9 +13,11 @@
 #include <unistd.h>
 
 static volatile int64_t *seconds;
+static int boot_moves;
 
 __attribute__((constructor)) static void open_it(void) {
   const char *name = getenv("EKIDEN_TEST_CLOCK");
+  boot_moves = getenv("EKIDEN_TEST_CLOCK_BOOT") != NULL;
   int file = name ? open(name, O_RDONLY) : -1;
   if (file < 0) return;
   void *page = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
@@ -28,7 +31,9 @@ int clock_gettime(clockid_t clock, struct timespec *at) {
   static int (*real)(clockid_t, struct timespec *);
   if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
   int failed = real(clock, at);
-  if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) at->tv_sec += moved();
+  int moves = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ||
+              (boot_moves && clock == CLOCK_BOOTTIME);
+  if (!failed && moves) at->tv_sec += moved();
   return failed;
 }
 

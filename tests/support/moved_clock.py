@@ -20,6 +20,7 @@ class MovedClock:
     """The wall clock of the processes that are started with `env`."""
 
     def __init__(self, folder: Path, library: Path, name: str) -> None:
+        """The library is the compiled `moved_clock.c`."""
         self._file = folder / name
         self._file.write_bytes(struct.pack("=q", 0))
         self._file.chmod(0o644)
@@ -47,19 +48,28 @@ class ClockShop:
         return made
 
 
+def compiled_clock(folder: Path) -> Path:
+    """The library, compiled into the folder. Raises `RuntimeError` where that is not possible."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise RuntimeError("to move the clock of a process takes a C compiler")
+    library = folder / "moved_clock.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode != 0:
+        raise RuntimeError(f"the clock cannot be compiled here: {made.stderr.strip()[:200]}")
+    library.chmod(0o755)
+    return library
+
+
 @contextmanager
 def clock_shop() -> Iterator[ClockShop]:
     """For the time of the body; skips the test where nothing can be compiled or preloaded."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("to move the clock of a process takes a C compiler")
     with tempfile.TemporaryDirectory(prefix="ekiden-clocks-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        library = folder / "moved_clock.so"
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"]
-        made = subprocess.run(command, capture_output=True, text=True)
-        if made.returncode != 0:
-            pytest.skip(f"the clock cannot be compiled here: {made.stderr.strip()[:200]}")
-        library.chmod(0o755)
+        try:
+            library = compiled_clock(folder)
+        except RuntimeError as exc:
+            pytest.skip(str(exc))
         yield ClockShop(folder, library)

@@ -115,9 +115,11 @@ class HttpReply:
 
 
 class LoopbackServer:
-    """Serves `handle` on a free port of 127.0.0.1 inside an ``async with`` block."""
+    """Serves `handle` on `port` of 127.0.0.1, by default a free port, inside an ``async with``
+    block."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, port: int = 0) -> None:
+        self._port = port
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._is_closing = False
@@ -135,7 +137,9 @@ class LoopbackServer:
 
     async def __aenter__(self) -> Self:
         self._is_closing = False
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LIMIT)
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self._port, limit=_LIMIT
+        )
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -1,0 +1,1 @@
+"""The service desk of a shop."""

@@ -1,0 +1,123 @@
+"""The plan of a week: what customers and people do, what fails when, and what must come of it.
+
+The same seed makes the same plan. The file `plan.json` is all that the driver and the checker know.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .stories import HOUR_S, NEEDS_PROVIDER, SLOTS, STORIES, Conversation, time_of
+
+OUTAGES = ("unavailable", "cut", "busy", "hang")
+"""What the provider does in the first, the second … outage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that happens to the processes."""
+
+    at: int
+    do: str
+    what: str = ""
+    after: int = 0
+    """For a kill: how many steps of this instant have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Week:
+    """What is to be simulated. `days` get new conversations; `tail_days` follow without."""
+
+    seed: int = 0
+    days: int = 7
+    tail_days: int = 0
+    conversations: int = 1_000
+    kills: int = 20
+    outages: int = 3
+    deploys: int = 1
+    faults: list[Fault] = field(default_factory=list)
+
+    def plan(self) -> dict[str, Any]:
+        """The whole plan, as JSON."""
+        chance = random.Random(self.seed)
+        slots = self.days * len(SLOTS)
+        closed = chance.sample(range(1, slots), self.outages)
+        deploys = sorted(
+            chance.sample([s for s in range(1, slots) if s not in closed], self.deploys)
+        )
+        made = [
+            self._conversation(number, chance, closed, deploys)
+            for number in range(self.conversations)
+        ]
+        end = time_of((self.days + self.tail_days) * len(SLOTS) - 1)
+        for each in made:
+            each.steps = [step for step in each.steps if step.at <= end]
+        return {
+            "week": asdict(self),
+            "end": end,
+            "customers": [
+                {"id": c.customer, "name": c.customer, "refunds": c.earlier_refunds} for c in made
+            ],
+            "orders": [order for c in made for order in c.orders],
+            "conversations": [_shown(c) for c in made],
+            "faults": [asdict(fault) for fault in self._faults(made, chance, closed, deploys)],
+        }
+
+    def _conversation(
+        self, number: int, chance: random.Random, closed: list[int], deploys: list[int]
+    ) -> Conversation:
+        weights = [weight for weight, _ in STORIES.values()]
+        [kind] = chance.choices(list(STORIES), weights)
+        made = Conversation(
+            id=f"c{number:05}",
+            number=number,
+            kind=kind,
+            chance=chance,
+            slot=chance.randrange(self.days * len(SLOTS)),
+            is_chinese=chance.random() < 0.4,
+            closed=closed if kind in NEEDS_PROVIDER else (),
+            deploy_at=time_of(deploys[0]) if deploys else None,
+        )
+        STORIES[kind][1](made)
+        return made
+
+    def _faults(
+        self,
+        made: list[Conversation],
+        chance: random.Random,
+        closed: list[int],
+        deploys: list[int],
+    ) -> list[Fault]:
+        steps = [step.at for each in made for step in each.steps]
+        found = [Fault(at=time_of(slot), do="deploy") for slot in deploys]
+        for number, slot in enumerate(closed):
+            what = OUTAGES[number % len(OUTAGES)]
+            found.append(Fault(at=time_of(slot), do="outage", what=what))
+            found.append(Fault(at=time_of(slot) + HOUR_S, do="recovery"))
+        busy = sorted({at for at in steps if at not in {fault.at for fault in found}})
+        for number in range(self.kills):
+            at = chance.choice(busy)
+            after = chance.randrange(1 + steps.count(at) * 3 // 4)
+            what = ("worker", "worker", "server")[number % 3]
+            found.append(Fault(at=at, do="kill", what=what, after=after))
+        return found
+
+
+def _shown(c: Conversation) -> dict[str, Any]:
+    return {
+        "id": c.id,
+        "kind": c.kind,
+        "customer": c.customer,
+        "chains": c.chains,
+        "steps": [asdict(step) for step in c.steps],
+    }
+
+
+def write(plan: dict[str, Any], folder: Path) -> None:
+    """Store the plan in a new folder."""
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps(plan, ensure_ascii=False, indent=1))
