@@ -28,6 +28,11 @@ without an API key, because its model is scripted or its agents are plain code. 
 line to change for a real model. The tests run all programs.
 """
 _MORE = """
+## A complete application
+
+The folder [shop](../examples/shop/README.md) has the service desk of a shop: six agents, a
+database, a warehouse that answers on the bus, and a simulated week that tests them.
+
 ## Further programs
 
 `travel_desk.py` has a larger supervisor, with requests in three languages. In `offer.py`,

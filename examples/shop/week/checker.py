@@ -16,12 +16,13 @@ import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ekiden import Ekiden
+from ekiden.core.errors.server import RunNotFound
 
 LIMIT_CENTS = 10_000
 _CARD = re.compile(r"\d{4} \d{4} \d{4} \d{4}")
@@ -40,6 +41,8 @@ class Facts:
     sessions: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, Any] = field(default_factory=dict)
     chains: dict[str, list[str]] = field(default_factory=dict)
+    last_items: dict[str, Row] = field(default_factory=dict)
+    """The last item of each conversation."""
     items: list[Any] = field(default_factory=list)
     handoffs: list[Any] = field(default_factory=list)
     audit: list[Any] = field(default_factory=list)
@@ -87,7 +90,10 @@ async def read(folder: Path) -> Facts:
         for run_id in facts.last_steps:
             session = run_id.rpartition(":")[0]
             if session in facts.sessions:
-                facts.runs[run_id] = await ekiden.runs.get(run_id)
+                with suppress(RunNotFound):
+                    facts.runs[run_id] = await ekiden.runs.get(run_id)
+                [*_, last] = (await ekiden.sessions.get(session)).items
+                facts.last_items[session] = last
                 facts.chains[session] = list((await ekiden.sessions.chain(session)).chain)
         for each in facts.sessions.values():
             if each.agent in ("refunds", "person:fraud_desk"):
@@ -130,6 +136,7 @@ def answers(facts: Facts) -> Iterator[str]:
     for run_id, step in facts.last_steps.items():
         run = facts.runs.get(run_id)
         if run is None:
+            yield f"{run_id} is lost"
             continue
         text = run.output or ""
         if run.status != step["status"]:
@@ -142,6 +149,18 @@ def answers(facts: Facts) -> Iterator[str]:
                 yield f"{run_id} says {text!r}, without {missing}"
         if _CARD.search(str(text)):
             yield f"{run_id} shows a card number"
+
+
+def last_words(facts: Facts) -> Iterator[str]:
+    """No conversation ends with a message of the customer."""
+    ends = {step["session"]: step for step in facts.steps}
+    for session, step in ends.items():
+        last = facts.last_items.get(session)
+        if last is None or step["status"] != "done":
+            continue
+        shown = json.dumps(last, ensure_ascii=False)
+        if last.get("role") != "assistant" or any(part not in shown for part in step["says"]):
+            yield f"{session} ends with {shown}"
 
 
 def chains(facts: Facts) -> Iterator[str]:
@@ -233,11 +252,13 @@ def pickups(facts: Facts) -> Iterator[str]:
 
 
 def handoffs(facts: Facts) -> Iterator[str]:
-    """Every handoff has ended, and a released pick-up was a handoff that was rolled back."""
+    """Every handoff has ended, unless its session waits; a released pick-up was rolled back."""
     rolled_back = set()
     for each in facts.handoffs:
-        if each.status not in ("completed", "failed", "rolled_back"):
-            yield f"{each.handoff_id} is {each.status}"
+        session = facts.sessions.get(each.session_id)
+        is_ended = each.status in ("completed", "failed", "rolled_back")
+        if not is_ended and (session is None or session.status != "waiting"):
+            yield f"{each.id} is {each.status}"
         if each.status == "rolled_back":
             rolled_back.add(each.session_id)
     for step in facts.steps:
@@ -278,6 +299,7 @@ def audit(facts: Facts) -> Iterator[str]:
 CHECKS: tuple[Callable[[Facts], Iterator[str]], ...] = (
     sessions,
     answers,
+    last_words,
     chains,
     payments,
     approvals,

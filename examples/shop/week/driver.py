@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -79,11 +80,14 @@ class Driver:
             await self._site.move_to(at)
             await self._instant(events)
             self.report.seconds = round(time.monotonic() - began, 1)
-            print(
-                f"  {_shown(at)} {len(events):4} events, {self.report.seconds:6.1f} s", flush=True
-            )
+            self._tell(at, len(events))
         self.report.model = await self._set_outage(None)
         return self.report
+
+    def _tell(self, at: int, events: int) -> None:
+        day, hour = at // DAY_S + 1, at % DAY_S // HOUR_S
+        line = f"{self._site.kind:10} day {day}, {hour:2} h: {events:4} events"
+        print(f"{line}, after {self.report.seconds:6.1f} s", file=sys.stderr, flush=True)
 
     async def _instant(self, events: list[dict[str, Any]]) -> None:
         self._ended = 0
@@ -211,7 +215,3 @@ _FAULTS = {
 
 def _is_models(run: Run) -> bool:
     return run.error is not None and run.error.code.startswith("model.")
-
-
-def _shown(at: int) -> str:
-    return f"day {at // DAY_S + 1}, {at % DAY_S // HOUR_S:2} h:"

@@ -119,6 +119,7 @@ class Site:
             **moved,
             "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder),
+            "PYTHONDONTWRITEBYTECODE": "",  # Restarted processes must not compile everything.
             "SHOP_BOOKS": str(self.folder / "books.db"),
             "EKIDEN_STORE": self.store,
             "EKIDEN_TRUST": "1",

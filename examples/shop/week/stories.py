@@ -83,10 +83,16 @@ class Conversation:
         number = f"{10_000 + 2 * self.number + len(self.orders)}"
         named = article or self.words(*self.chance.choice(_ARTICLES))
         self.orders.append(
-            {"id": number, "customer": self.customer, "article": named, "cents": cents,
-             "state": self.chance.choice(("packing", "shipped", "delivered")),
-             "city": self.words(*(names[city] for names in _CITIES)), "is_back": int(is_back)}
-        )  # fmt: skip
+            {
+                "id": number,
+                "customer": self.customer,
+                "article": named,
+                "cents": cents,
+                "state": self.chance.choice(("packing", "shipped", "delivered")),
+                "city": self.words(*(names[city] for names in _CITIES)),
+                "is_back": int(is_back),
+            }
+        )
         return number
 
     def message(self, text: str, *, after: int = 0, session: str = "", **step: Any) -> None:
