@@ -166,9 +166,9 @@ def last_words(facts: Facts) -> Iterator[str]:
 def chains(facts: Facts) -> Iterator[str]:
     """Every conversation took its planned way."""
     for each in facts.conversations:
-        for session in {step["session"] for step in each["steps"]}:
-            if (found := facts.chains.get(session)) not in (None, each["chains"][session]):
-                yield f"{session} took the way {found}, not {each['chains'][session]}"
+        for session, wanted in each["chains"].items():
+            if (found := facts.chains.get(session)) not in (None, wanted):
+                yield f"{session} took the way {found}, not {wanted}"
 
 
 def payments(facts: Facts) -> Iterator[str]:

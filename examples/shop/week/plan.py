@@ -55,7 +55,9 @@ class Week:
         ]
         end = time_of((self.days + self.tail_days) * len(SLOTS) - 1)
         for each in made:
-            each.steps = [step for step in each.steps if step.at <= end]
+            kept = [step for step in each.steps if step.at <= end]
+            if kept != each.steps:  # The conversation has not yet gone its whole way.
+                each.steps, each.chains = kept, {}
         return {
             "week": asdict(self),
             "end": end,

@@ -84,6 +84,8 @@ class Site:
         self.store = ""
         self.crew: dict[str, Process] = {}
         """Who runs or accepts sessions, by name: these are killed and deployed."""
+        self._changing = asyncio.Lock()
+        """A process that is being started must not be killed before it is ready."""
         self._stack = AsyncExitStack()
         self._started = 0.0
 
@@ -178,8 +180,9 @@ class Site:
 
     async def kill(self, name: str) -> None:
         """`kill -9` one of the crew, and start it again."""
-        await self.crew[name].end(signal.SIGKILL)
-        await self.start(name)
+        async with self._changing:
+            await self.crew[name].end(signal.SIGKILL)
+            await self.start(name)
 
     async def stop_crew(self) -> None:
         """Ask all of the crew to stop."""
@@ -188,6 +191,10 @@ class Site:
 
     async def deploy(self) -> None:
         """Start the second build, and stop the first: workers overlap, the server cannot."""
+        async with self._changing:
+            await self._deploy()
+
+    async def _deploy(self) -> None:
         self.build = self.folder / "build2"
         shutil.copytree(self.folder / "build1", self.build)
         changes = SHOP / "week" / "build2"
