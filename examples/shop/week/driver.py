@@ -1,6 +1,6 @@
 """Performs a plan: one instant after the other, all things of an instant at the same time.
 
-To add a kind of event, write a method and list it in `_FAULTS` or `_STEPS`.
+To add a kind of event, write a method and list it in `_STEPS`, `_FAULTS` or `_FIRST`.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class Driver:
         self._ended = 0
         await self._read_inbox()
         for event in events:
-            if event["do"] in ("outage", "recovery"):
-                await _FAULTS[event["do"]](self, event)
+            if event["do"] in _FIRST:
+                await _FIRST[event["do"]](self, event)
         async with asyncio.TaskGroup() as group:
             for event in events:
                 if event["do"] in _STEPS:
                     group.create_task(self._step(event))
-                elif event["do"] not in ("outage", "recovery"):
+                elif event["do"] in _FAULTS:
                     group.create_task(_FAULTS[event["do"]](self, event))
         if not self._is_outage:
             await self._resume_failed()
@@ -205,12 +205,10 @@ class Driver:
 
 
 _STEPS = {"message": Driver._message, "answer": Driver._answer, "deadline": Driver._deadline}
-_FAULTS = {
-    "kill": Driver._kill,
-    "deploy": Driver._deploy,
-    "outage": Driver._outage,
-    "recovery": Driver._recover,
-}
+_FAULTS = {"kill": Driver._kill, "deploy": Driver._deploy}
+"""These happen while the steps of the instant are performed."""
+_FIRST = {"outage": Driver._outage, "recovery": Driver._recover}
+"""These happen before."""
 
 
 def _is_models(run: Run) -> bool:
