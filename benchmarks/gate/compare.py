@@ -18,7 +18,7 @@ FOREIGN_BOUND: Final = 1.25
 """For the figures of another interpreter, which optimises other parts of the work."""
 CPU_BOUND: Final = 1.7
 """For CPU time, which depends on the load of the machine."""
-SAME_FLOOR: Final = 0.02
+SAME_FLOOR: Final = 0.03
 """Builds of one version of Python differ by more than this if only one of them is optimised."""
 SLACK_BYTES: Final = 100
 

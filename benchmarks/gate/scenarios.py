@@ -45,12 +45,13 @@ class Measure(Protocol):
 def run(group: str, folder: str, rounds: int, span: Measure) -> dict[str, float]:
     """Run the scenarios of the group `rounds` times. Returns the values that `span` has not
     measured."""
-    with asyncio.Runner(loop_factory=IdleClockLoop) as runner:
+    loop = IdleClockLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
         match group:
             case "library":
                 runner.run(_library(Path(folder), rounds, span))
             case "server":
-                runner.run(_server(Path(folder), rounds, span))
+                runner.run(_server(Path(folder), rounds, span, loop))
             case "memory":
                 return runner.run(_memory(Path(folder)))
             case _:
@@ -62,11 +63,13 @@ class IdleSelector(selectors.DefaultSelector):
     """Adds up how long the event loop had nothing to do until the next timer."""
 
     idle_s = 0.0
+    jumps = False
+    """Whether such a time passes at once."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Wait for events, and remember the time if there was none."""
-        found = super().select(timeout)
-        if timeout is not None and timeout > 0 and not found:
+        """Wait for events, and add the time if there was none."""
+        found = super().select(0 if self.jumps else timeout)
+        if timeout is not None and not found:
             self.idle_s += timeout
         return found
 
@@ -82,6 +85,13 @@ class IdleClockLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The idle time in seconds."""
         return self._idle.idle_s
+
+    async def settle(self) -> None:
+        """Let 50 ms pass as soon as there is nothing to do. So the work that follows a
+        response belongs to its span, and concurrent work has ended."""
+        self._idle.jumps = True
+        await asyncio.sleep(0.05)
+        self._idle.jumps = False
 
 
 async def _floor(span: Measure) -> None:
@@ -176,7 +186,7 @@ def refunds() -> Agent[Any]:
     return Agent("refunds", model=RefundModel(), tools=[refund])
 
 
-async def _server(folder: Path, rounds: int, span: Measure) -> None:
+async def _server(folder: Path, rounds: int, span: Measure, loop: IdleClockLoop) -> None:
     """A run of the demo team, and the answer to an approval, over HTTP. The client is included.
 
     The store is in memory: the order in which the threads of SQLite take turns changes from run to
@@ -200,7 +210,8 @@ async def _server(folder: Path, rounds: int, span: Measure) -> None:
             )
             await ready.wait()
             rest_collector()
-            client = Client(*await asyncio.open_connection(*listener.getsockname()))
+            streams = await asyncio.open_connection(*listener.getsockname())
+            client = Client(loop, *streams)
             await _requests(client, 1, lambda name, units=1: nullcontext())
             _start_counting()
             await _requests(client, rounds, span)
@@ -225,7 +236,10 @@ class Client:
     """An HTTP client with one connection. It does no more than the scenarios need, because its
     work is measured with the server's."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, loop: IdleClockLoop, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._loop = loop
         self._reader = reader
         self._writer = writer
 
@@ -244,7 +258,7 @@ class Client:
         assert ended["status"] == "done", ended
 
     async def send(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Send a request, and return the body of the response."""
+        """Send a request. Returns the body of the response when the server is idle again."""
         data = json.dumps(body).encode()
         head = f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         if body is not None:
@@ -254,6 +268,7 @@ class Client:
         length = int(answer.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
         found: dict[str, Any] = json.loads(await self._reader.readexactly(length))
         assert answer.split(b" ", 2)[1].startswith(b"2"), found
+        await self._loop.settle()
         return found
 
 
