@@ -44,6 +44,7 @@ from ekiden.core.conversation.model import ModelSettings as ModelSettings
 from ekiden.core.conversation.model import Usage as Usage
 from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
 from ekiden.core.errors import CallChanged as CallChanged
+from ekiden.core.errors import CompensationNotFindable as CompensationNotFindable
 from ekiden.core.errors import ConditionError as ConditionError
 from ekiden.core.errors import EkidenError as EkidenError
 from ekiden.core.errors import EngineTooOld as EngineTooOld

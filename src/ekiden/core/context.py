@@ -132,9 +132,9 @@ class RunContextWrapper(Generic[TContext]):
         parameter. Compensations are called in the reverse order of registration, once for each
         `key`. A compensation runs twice only if the process dies before the success of the first
         call is stored. `arguments` is JSON, available in ``rollback.arguments``. Define the
-        function at the top level of a module. After a restart, Ekiden cannot find a lambda or an
-        inner function, and a person has to decide about the rollback. Register the compensation
-        before the effect that it undoes. If you ``await`` this call, the registration is stored at
+        function at the top level of a module: raises `CompensationNotFindable` for a function that
+        no process could find after a restart, such as a lambda or an inner function. Register the
+        compensation before the effect that it undoes. If you ``await`` this call, the registration is stored at
         once; otherwise it is stored with the current step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})

@@ -16,6 +16,7 @@ from ekiden.storage.base import Claim, Commit, DocumentWrite, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, hang, say
 from ekiden.tools import function_tool
+from tests.unit.runtime.findable import findable
 from tests.unit.runtime.offices import Office, ended
 
 
@@ -101,7 +102,7 @@ class Undoing(Office):
         self.b.run, self.b.model = self.reserve, None
 
     async def reserve(self, ctx: RunContextWrapper[Any]) -> str:
-        await ctx.on_rollback(self.undo, key="room")
+        await ctx.on_rollback(findable(lambda rollback: self.undo(rollback)), key="room")
         self.reserved.set()
         await asyncio.get_running_loop().create_future()
         return "never"

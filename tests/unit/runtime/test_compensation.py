@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.errors import UserError
+from ekiden.core.errors import CompensationNotFindable, UserError
 from ekiden.handoff import handoff
 from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime import CodeContext, Rollback, RunConfig, Runner
@@ -20,6 +23,7 @@ from ekiden.storage.base import Commit
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
+from tests.unit.runtime.findable import findable
 
 QUICK = RunConfig(compensation_backoff_s=0)
 
@@ -117,7 +121,7 @@ async def test_every_kind_of_function_can_undo(kind: str) -> None:
     def bare() -> None:
         done.append("s.h1 b RuntimeError: no")
 
-    function = {"plain": plain, "async": soon, "without parameter": bare}[kind]
+    function = findable({"plain": plain, "async": soon, "without parameter": bare}[kind])
 
     async def code(ctx: CodeContext[Any]) -> str:
         ctx.on_rollback(function, key="k")
@@ -130,6 +134,7 @@ async def test_every_kind_of_function_can_undo(kind: str) -> None:
 async def test_a_compensation_that_fails_is_tried_again() -> None:
     tries: list[str] = []
 
+    @findable
     def stubborn(rollback: Rollback) -> None:
         tries.append(rollback.idempotency_key)
         if len(tries) < 3:
@@ -148,6 +153,7 @@ async def test_a_compensation_that_fails_is_tried_again() -> None:
 
 
 async def test_a_failed_compensation_becomes_an_inbox_item_and_the_others_run() -> None:
+    @findable
     def hopeless(rollback: Rollback) -> None:
         raise ConnectionError("the bank is gone")
 
@@ -306,16 +312,110 @@ async def test_compensations_executed_before_a_crash_are_not_repeated() -> None:
     assert record.compensated == ("second", "first")
 
 
-async def test_a_compensation_function_lost_with_its_process_is_reported_to_people() -> None:
-    from ekiden.runtime.state import calls
+async def test_a_compensation_function_that_is_gone_is_reported_to_people() -> None:
+    @findable
+    def undo() -> None:
+        raise AssertionError("it is gone")
 
     async def code(ctx: CodeContext[Any]) -> str:
-        ctx.on_rollback(lambda: None, key="k")
-        calls._functions.clear()
+        ctx.on_rollback(undo, key="k")
+        delattr(sys.modules[undo.__module__], undo.__qualname__)
         raise RuntimeError("no")
 
     _, record = await run(relay(Agent("b", run=code)))
     assert record.not_compensated == ("k",)
+
+
+class Bank:
+    @classmethod
+    def refund(cls) -> None:
+        undone.append((cls.__name__, None))
+
+    def give_back(self) -> None: ...
+
+    def __call__(self) -> None: ...
+
+
+class Branch(Bank): ...
+
+
+bank = Bank()
+
+
+def named_twice() -> None: ...
+
+
+first_name = named_twice
+
+
+def named_twice() -> None: ...  # type: ignore[no-redef]
+
+
+def inner() -> Callable[[], None]:
+    return lambda: None
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda: None, "it is a lambda"),
+        (inner(), "it is a lambda"),
+        (partial(refund), "without a name of its own"),
+        (bank, "without a name of its own"),
+        (bank.give_back, "'Bank.give_back' of the module .* does not lead to it"),
+        (Branch.refund, "'Bank.refund' of the module .* does not lead to it"),
+        (first_name, "'named_twice' of the module .* does not lead to it"),
+    ],
+)
+@pytest.mark.parametrize("under_a_handoff", [True, False])
+async def test_a_compensation_that_no_restart_could_find_is_refused_before_the_effect(
+    function: Any, why: str, under_a_handoff: bool
+) -> None:
+    effects = []
+
+    @function_tool(failure_error_function=None)
+    async def book(ctx: ToolContext[Any]) -> str:
+        """Book a seat."""
+        await ctx.on_rollback(function, key="seat")
+        effects.append("booked")
+        return "booked"
+
+    booking = Agent("b", model=ScriptedModel([call("book")]), tools=[book])
+    first = relay(booking, completes="result") if under_a_handoff else booking
+    session = Session("s", store=MemoryStore())
+    with suppress(CompensationNotFindable):
+        await Runner.run(first, "hi", session=session, run_config=QUICK)
+    problems = [event.error for event in await session.events() if event.error]
+    assert re.search(f"on_rollback cannot store .*{why}.*top level of a module", problems[-1])
+    assert effects == []
+    assert all(not record.compensated for record in records_of(await session.events()))
+
+
+async def test_a_class_method_can_undo() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(Bank.refund, key="k")
+        raise RuntimeError("no")
+
+    await run(relay(Agent("b", run=code)))
+    assert undone == [("Bank", None)]
+
+
+@pytest.mark.parametrize("file", [None, "bin/trip"], ids=["interactive", "command"])
+async def test_a_function_of_a_program_that_nobody_can_import_is_refused(
+    file: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ModuleType("__main__")
+    exec("def give_back(): ...", vars(program))
+    if file is not None:
+        vars(program).update(__file__=file)
+    monkeypatch.setitem(sys.modules, "__main__", program)
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(vars(program)["give_back"], key="k")
+        return "never"
+
+    with pytest.raises(CompensationNotFindable, match="no other process can import the program"):
+        await Runner.run(Agent("a", run=code), "hi")
 
 
 @pytest.mark.parametrize(("resumed_by", "module"), [("trip.py", "__main__"), ("work.py", "trip")])
@@ -348,8 +448,6 @@ async def test_another_process_finds_a_compensation_of_the_main_program(
 async def test_another_process_finds_a_compensation_of_a_module_named_like_the_main_program(
     main: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ekiden.runtime.state import calls
-
     undone: list[str] = []
 
     def load(name: str, file: str, source: str = "") -> Any:
@@ -364,7 +462,6 @@ async def test_another_process_finds_a_compensation_of_a_module_named_like_the_m
     async def code(ctx: CodeContext[Any]) -> str:
         load("__main__", main, give_back if main.endswith(".py") else "")
         ctx.on_rollback(load("trip", "trip.py", give_back).give_back, key="k")
-        calls._functions.clear()
         load("__main__", "work.py")  # Another process rolls the handoff back.
         raise RuntimeError("no")
 

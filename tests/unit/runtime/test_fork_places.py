@@ -20,6 +20,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
+from tests.unit.runtime.findable import findable
 
 ADA = Actor(kind="person", name="ada")
 
@@ -77,11 +78,12 @@ async def test_a_session_can_be_branched_at_a_return_by_a_person() -> None:
 
 async def test_a_rollback_is_one_place() -> None:
     store, undone = MemoryStore(), []
+    unbook = findable(lambda: undone.append(1))
 
     @function_tool
     async def book(ctx: RunContextWrapper[Any]) -> str:
         """Book."""
-        await ctx.on_rollback(lambda: undone.append(1), key="book")
+        await ctx.on_rollback(unbook, key="book")
         return "booked"
 
     b = Agent(

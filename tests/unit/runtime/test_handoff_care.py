@@ -28,6 +28,7 @@ from ekiden.storage.base import Commit
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
+from tests.unit.runtime.findable import findable
 
 QUICK = RunConfig(compensation_backoff_s=0)
 done: list[str] = []
@@ -97,6 +98,7 @@ async def test_a_callbacks_effects_are_rolled_back_when_the_handoff_is_refused_l
 
 
 async def test_a_failed_compensation_after_a_refused_handoff_is_reported_to_people() -> None:
+    @findable
     def hopeless() -> None:
         raise ConnectionError("the bank is gone")
 
@@ -150,6 +152,7 @@ async def test_after_a_rollback_the_targets_model_errors_do_not_count_for_the_so
 
 
 async def test_a_timeout_trigger_waits_for_the_targets_rollback() -> None:
+    @findable
     async def slow_undo() -> None:
         done.append("begun")
         await asyncio.sleep(0.6)  # The trigger's time is over meanwhile

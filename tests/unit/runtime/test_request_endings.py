@@ -19,6 +19,7 @@ from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, hang, say
 from ekiden.tools import function_tool
+from tests.unit.runtime.findable import findable
 from tests.unit.runtime.offices import Digging, Office, ended
 
 
@@ -263,6 +264,7 @@ async def test_a_request_that_fails_in_team_code_leaves_an_idle_session_unchange
 async def test_an_unfinished_rollback_is_finished_before_a_new_handoff() -> None:
     undone: list[str] = []
 
+    @findable
     async def undo(rollback: Any) -> None:
         undone.append(rollback.key)
         if undone == ["two", "one"]:

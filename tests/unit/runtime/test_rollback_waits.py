@@ -55,15 +55,23 @@ class Bank:
         self.was_overtaken.set()
 
 
+banks: list[Bank] = []
+
+
+def refund(rollback: Rollback) -> None:
+    banks[-1].refund(rollback)
+
+
 @pytest.fixture
 def bank() -> Bank:
-    return Bank()
+    banks.append(Bank())
+    return banks[-1]
 
 
 def in_a_thread(bank: Bank) -> dict[str, Any]:
     @function_tool
     def pay(ctx: ToolContext[Any]) -> str:
-        ctx.on_rollback(bank.refund, key="payment")
+        ctx.on_rollback(refund, key="payment")
         return bank.pay()
 
     return {"tools": [pay]}
@@ -73,7 +81,7 @@ def registered_late(bank: Bank) -> dict[str, Any]:
     @function_tool
     def pay(ctx: ToolContext[Any]) -> str:
         said = bank.pay()
-        ctx.on_rollback(bank.refund, key="payment")
+        ctx.on_rollback(refund, key="payment")
         return said
 
     return {"tools": [pay]}
@@ -82,7 +90,7 @@ def registered_late(bank: Bank) -> dict[str, Any]:
 def awaiting_a_thread(bank: Bank) -> dict[str, Any]:
     @function_tool
     async def pay(ctx: ToolContext[Any]) -> str:
-        await ctx.on_rollback(bank.refund, key="payment")
+        await ctx.on_rollback(refund, key="payment")
         return await asyncio.to_thread(bank.pay)
 
     return {"tools": [pay]}
@@ -93,7 +101,7 @@ def in_a_pool_of_its_own(bank: Bank) -> dict[str, Any]:
 
     @function_tool
     async def pay(ctx: ToolContext[Any]) -> str:
-        await ctx.on_rollback(bank.refund, key="payment")
+        await ctx.on_rollback(refund, key="payment")
         return await asyncio.get_running_loop().run_in_executor(pool, bank.pay)
 
     return {"tools": [pay]}
@@ -111,7 +119,7 @@ def asked_for_over_a_wire(bank: Bank) -> dict[str, Any]:
 
     @function_tool
     async def pay(ctx: ToolContext[Any]) -> str:
-        await ctx.on_rollback(bank.refund, key="payment")
+        await ctx.on_rollback(refund, key="payment")
         return await even_if_cancelled(request())
 
     return {"tools": [pay]}
@@ -119,7 +127,7 @@ def asked_for_over_a_wire(bank: Bank) -> dict[str, Any]:
 
 def in_code(bank: Bank) -> dict[str, Any]:
     async def code(ctx: CodeContext[Any]) -> str:
-        await ctx.on_rollback(bank.refund, key="payment")
+        await ctx.on_rollback(refund, key="payment")
         return await asyncio.to_thread(bank.pay)
 
     return {"run": code}
@@ -131,7 +139,7 @@ def in_a_tool_of_code(bank: Bank) -> dict[str, Any]:
         return bank.pay()
 
     async def code(ctx: CodeContext[Any]) -> Any:
-        await ctx.on_rollback(bank.refund, key="payment")
+        await ctx.on_rollback(refund, key="payment")
         return await ctx.call(pay)
 
     return {"run": code, "tools": [pay]}
@@ -190,7 +198,7 @@ async def test_an_unfinished_call_at_the_rollback_timeout_is_reported_to_people(
 ) -> None:
     @function_tool
     def pay(ctx: ToolContext[Any]) -> str:
-        ctx.on_rollback(bank.refund, key="payment")
+        ctx.on_rollback(refund, key="payment")
         return bank.pay_when_told()
 
     session, model = await rolled_back(bank, {"tools": [pay]}, by="cancel", wait_s=0)

@@ -12,6 +12,7 @@ EkidenError
 │   ├── UnknownTool
 │   ├── ToolUnusable
 │   ├── CallChanged
+│   ├── CompensationNotFindable
 │   └── ConditionError
 ├── RoutingError
 │   └── NoRoute
@@ -207,6 +208,22 @@ class ToolUnusable(UserError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"the tool {name!r} cannot be used: {problem}")
         self.name = name
+
+
+class CompensationNotFindable(UserError):
+    """`on_rollback` got a function that no process can find after a restart, such as a lambda, an
+    inner function or a method of an object. Nothing was registered. Use a function at the top level
+    of a module, and pass data as `arguments`."""
+
+    code = "handoff.compensation_not_findable"
+
+    def __init__(self, function: object, why: str) -> None:
+        shown = getattr(function, "__qualname__", None) or type(function).__name__
+        super().__init__(
+            f"on_rollback cannot store {shown!r}: {why}, so no process could find it after a "
+            "restart; define a function at the top level of a module, and pass what it needs as "
+            "`arguments`"
+        )
 
 
 class CallChanged(UserError):

@@ -17,7 +17,7 @@ from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.outcome import describe, describe_to_others, finish, log_error
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.questions.questions import tell_people
-from ekiden.runtime.state.calls import forget, function_of, settled, takes_rollback
+from ekiden.runtime.state.calls import function_of, settled, takes_rollback
 from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import KEPT, REDACTED, events_until, kept_again, read_step
@@ -36,8 +36,6 @@ def confirm_handoffs(run: RunState) -> None:
     """
     for pending in run.cursor.handoffs.settle():
         run.record("handoff", details=_details(pending, "completed"))
-        if pending.compensations:
-            forget(pending)
 
 
 def _details(pending: PendingHandoff, status: StatusName) -> dict[str, Any]:
@@ -121,7 +119,6 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         await tell_people(run, _case(pending, shown, left_over))
     if run.config.escalate_to is not None:
         await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
-    forget(pending)
     is_over = pending.begins_run
     if is_over:
         # No message started the run, so the source has nothing to answer.
@@ -269,7 +266,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     each.attempts += 1
     problem: str | None = None
     try:
-        function = function_of(pending, each)
+        function = function_of(each)
         fault_point("handoff.compensation.before_call")
         await _call(function, _rollback(run, pending, each, reason))
         fault_point("handoff.compensation.after_call")
@@ -322,14 +319,12 @@ async def undo_staged(
     failed = []
     for each in reversed(staged):
         try:
-            await _call(function_of(owner, each), _rollback(run, owner, each, reason))
+            await _call(function_of(each), _rollback(run, owner, each, reason))
         except Exception as exc:
             log_error(run, f"compensation {each.key!r}", exc)
             # Only one attempt: the handoff was never made, so no rollback is stored that a later
             # process could continue.
             failed.append(f"{each.key} ({describe(exc)})")
-    owner.compensations = staged
-    forget(owner)
     if failed:
         case: dict[str, Any] = {
             "kind": "rollback_failed",

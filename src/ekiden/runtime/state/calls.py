@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import HandoffError, UserError
+from ekiden.core.errors import CompensationNotFindable, HandoffError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
+from ekiden.runtime.state.cursor_handoffs import Compensation
 from ekiden.tools.under_way import current_call
 
 T = TypeVar("T")
@@ -82,9 +82,6 @@ async def _as_coroutine(awaitable: Awaitable[None]) -> None:
 
 _MAX_KEY = 500
 
-_functions: dict[tuple[str, str], Callable[..., Any]] = {}
-"""Functions that have no importable name, by handoff and key, until the handoff is settled."""
-
 
 class Registrar(Protocol):
     """The parts of a run that a registration needs."""
@@ -92,11 +89,6 @@ class Registrar(Protocol):
     agent: Agent[Any]
     cursor: Cursor
     staged: list[Compensation] | None
-
-    @property
-    def next_handoff_id(self) -> str:
-        """The id of the handoff that is about to be made."""
-        ...
 
     async def commit_cursor(self) -> None:
         """Store the registered compensations."""
@@ -123,7 +115,8 @@ def register(
     run: Registrar, function: Callable[..., Any], *, key: str, arguments: Any
 ) -> Awaitable[None]:
     """Register `function` as a compensation for the open handoff. If the key is already registered,
-    nothing changes."""
+    nothing changes. Raises `CompensationNotFindable` if another process could not find the
+    function."""
     if not callable(function):
         raise UserError(f"on_rollback needs a function, not {type(function).__name__}")
     if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
@@ -133,17 +126,15 @@ def register(
         dumps(arguments)
     except (TypeError, ValueError) as exc:
         raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
+    name = _name_of(function)
     pending = run.cursor.handoffs.pending
     if run.staged is not None:
         # Callbacks of a handoff in preparation register for this handoff.
-        owner, registered, store_now = run.next_handoff_id, run.staged, None
+        registered, store_now = run.staged, None
     elif pending is not None and pending.failure is None:
-        owner, registered, store_now = pending.id, pending.compensations, run
+        registered, store_now = pending.compensations, run
     else:
         return Registration(None)
-    name = _name_of(function)
-    if name is None:
-        _functions[owner, key] = function
     if not any(each.key == key for each in registered):
         registered.append(Compensation(key, name, arguments, run.agent.name))
         call = current_call()
@@ -152,22 +143,10 @@ def register(
     return Registration(store_now)
 
 
-def forget(pending: PendingHandoff) -> None:
-    """Drop the functions that are kept for a settled handoff."""
-    for each in pending.compensations:
-        _functions.pop((pending.id, each.key), None)
-
-
-def function_of(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
+def function_of(each: Compensation) -> Callable[..., Any]:
     """The function of a compensation. Raises `HandoffError` if it cannot be found."""
     if each.function is None:
-        known = _functions.get((pending.id, each.key))
-        if known is None:
-            raise HandoffError(
-                f"the function for {each.key!r} was known only to the process that registered it: "
-                "register a function at the top level of a module"
-            )
-        return known
+        raise HandoffError(f"the function for {each.key!r} was not stored, so nothing can find it")
     try:
         function: Callable[..., Any] = _by_name(each.function)
     except (ImportError, AttributeError) as exc:
@@ -195,19 +174,33 @@ def takes_rollback(function: Callable[..., Any]) -> bool:
     )
 
 
-def _name_of(function: Callable[..., Any]) -> str | None:
-    """``module:name``, if another process can find the function under this name."""
+def _name_of(function: Callable[..., Any]) -> str:
+    """``module:name``, the name under which another process finds the function. Raises
+    `CompensationNotFindable` if there is none."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
-    owner = sys.modules.get(module or "")
+    if isinstance(function, partial) or not module or not name:
+        raise CompensationNotFindable(function, "it is an object without a name of its own")
+    if "<lambda>" in name:
+        raise CompensationNotFindable(function, "it is a lambda")
+    if "<locals>" in name:
+        raise CompensationNotFindable(function, "it is defined inside another function")
+    try:
+        # Equal and not the same: each access to a class method makes a new object.
+        is_found = _attribute(sys.modules.get(module), name) == function
+    except AttributeError:
+        is_found = False
+    if not is_found:
+        raise CompensationNotFindable(
+            function, f"the name {name!r} of the module {module!r} does not lead to it"
+        )
     if module in _MAIN:
         module = _name_of_main()
-    if not module or not name or "<" in name:
-        return None
-    try:
-        return f"{module}:{name}" if _attribute(owner, name) is function else None
-    except AttributeError:
-        return None
+        if module is None:
+            raise CompensationNotFindable(
+                function, "no other process can import the program that defines it"
+            )
+    return f"{module}:{name}"
 
 
 def _name_of_main() -> str | None:
