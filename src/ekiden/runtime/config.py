@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -305,6 +306,8 @@ class RunOptions:
     along: Callable[[int], DocumentWrite] | None = None
     """A function that gets the number of the run, and returns a document to store together with the
     message. If the store refuses the document, the message is not stored either."""
+    caller: tuple[Any, asyncio.Task[Any] | None] | None = None
+    """The run whose code started this run and the task that waits for the thread of this code."""
     on_handoff_executed: Callable[[str, int], None] | None = None
     """A function that is called when a handoff that a program requested is executed in this
     process. It gets the id of the handoff and the number of its run."""

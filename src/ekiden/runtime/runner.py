@@ -14,6 +14,7 @@ from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import begun, resumed, resumed_run
 from ekiden.runtime.loop.load import ended_run
+from ekiden.runtime.loop.session_waits import caller, waiting_for
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
@@ -194,7 +195,8 @@ class Runner:
         await store.open()
         await check_waits(store, session_id)
         while True:
-            ended = await until_ready(store, session_id, timeout_s=timeout_s)
+            async with waiting_for(store, session_id):
+                ended = await until_ready(store, session_id, timeout_s=timeout_s)
             if ended is not None:
                 return RunResult(await ended_run(options, store, ended))
             taken = await taken_if_free(store, session_id, options.config)
@@ -236,4 +238,5 @@ def _options(
         context=context,
         hooks=hooks,
         keeps_limits=keeps_limits,
+        caller=caller(),
     )

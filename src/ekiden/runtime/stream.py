@@ -87,6 +87,11 @@ class _Pipe:
         self._is_over = False
         self.task: asyncio.Task[None] | None = None
 
+    @property
+    def waiter(self) -> asyncio.Future[Any] | None:
+        """The future that the iterator waits for while the task works."""
+        return self._slot
+
     async def next(self) -> Any:
         """The next event, or `_END` after the end of the source."""
         if self._is_over:

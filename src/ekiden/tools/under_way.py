@@ -34,6 +34,9 @@ _Part: TypeAlias = "Future[None]"
 _current: ContextVar[CallUnderWay | None] = ContextVar("ekiden_call_under_way", default=None)
 current_call = _current.get
 """The call that the running code belongs to; `None` if no rollback can undo the call."""
+_waiting: ContextVar[asyncio.Task[Any] | None] = ContextVar("ekiden_waiting_task", default=None)
+waiting_task = _waiting.get
+"""The task that waits for the current thread, if `in_thread` started the thread."""
 _lock = threading.Lock()
 _unfinished: dict[str, dict[_Part, CallUnderWay]] = {}
 """The parts that have not ended, with their calls, by session."""
@@ -252,7 +255,9 @@ async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     loop = asyncio.get_running_loop()
     ended: _Ended = loop.create_future()
-    call = partial(copy_context().run, func, *args, **kwargs)
+    context = copy_context()
+    context.run(_waiting.set, asyncio.current_task())
+    call = partial(context.run, func, *args, **kwargs)
     on_end = None
     if (under_way := current_call()) is not None:
         on_end = partial(under_way.end_part, under_way.begin_part())

@@ -87,6 +87,19 @@ class DeadlockError(BusError):
         self.cycle, self.victim, self.message_id = list(cycle), victim, message_id
 
 
+class SessionDeadlock(DeadlockError):
+    """Code of a run waits for a session that waits for this code, directly or through other
+    sessions (see `cycle`). Start the other run without waiting for it, or hand off."""
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        super().__init__(cycle, victim=cycle[0])
+        shown = " waits for ".join(f"session {each!r}" for each in cycle)
+        self.args = (
+            f"deadlock: {shown}, so none of them could continue: let the code end before the other "
+            "run starts, or hand the conversation off",
+        )
+
+
 class MailboxFull(BusError):
     """The agent's mailbox is full. Try again later, or raise the concurrency of the agent's
     process."""

@@ -164,6 +164,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None)
     """Take the given step, or the next one, in the name of the active agent, and settle its
     failure. Hooks, instructions and callbacks also run in the agent's name."""
     agent = run.agent.name
+    run.task = asyncio.current_task()
     call: CallUnderWay | None = None
     # The same as `acting_as` and `logging_for`, inlined because every step passes here.
     acting, logged = ACTING.set(agent), LOGGED.set(run)
@@ -363,6 +364,7 @@ async def _answers_came(run: RunState) -> bool:
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """Take one step, and yield its events and deltas during the step."""
     news = run.outbox.watch()
+    run.driver = _this_task()
     step = asyncio.create_task(_step(run))
     step.add_done_callback(lambda _: news.set())
     try:

@@ -24,6 +24,7 @@ from ekiden.core.values import new_id, owner_name
 from ekiden.handoff.requests import Asked
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.load import first_step, left_step
+from ekiden.runtime.loop.session_waits import waiting_for
 from ekiden.runtime.outcome import describe, suspend
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.calls import to_the_end
@@ -44,6 +45,9 @@ from ekiden.storage.base import (
     Store,
 )
 from ekiden.storage.memory import MemoryStore
+
+_CHECK_S = 1.0
+"""Code of a run that waits for a session looks for circles at least this often, in seconds."""
 
 
 async def submit(options: RunOptions, input: str | Iterable[Any], session: Session) -> int:
@@ -123,23 +127,28 @@ async def _store_failure(
 async def claimed(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
-    """Claim the session. If `on_busy` is ``"wait"``, wait until it is free. Raises
-    `SessionBusy`."""
+    """Claim the session. If `on_busy` is ``"wait"``, wait until it is free. Raises `SessionBusy`,
+    and `SessionDeadlock` if the session waits for the code that waits here."""
     try:
         return await _take(store, session_id, config, create)
     except SessionBusy:
         if config.on_busy == "refuse":
             raise
     deadline = config.clock.monotonic() + config.busy_timeout_s
-    while True:
-        try:
-            return await _take(store, session_id, config, create)
-        except SessionBusy as busy:
-            left = deadline - config.clock.monotonic()
-            if left <= 0:
-                raise
-            # The expiry of a lease is not a change in the store, so the wait ends at that time.
-            await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+    async with waiting_for(store, session_id) as wait:
+        while True:
+            try:
+                return await _take(store, session_id, config, create)
+            except SessionBusy as busy:
+                left = deadline - config.clock.monotonic()
+                if left <= 0:
+                    raise
+                await wait.check()
+                # The expiry of a lease is not a change in the store, so the wait ends at that time.
+                longest_s = max(busy.free_in_s, 0.05)
+                if wait.is_in_a_run:  # Nor is a task that begins to await this one.
+                    longest_s = min(longest_s, _CHECK_S)
+                await store.wait_for_change(min(left, longest_s))
 
 
 @asynccontextmanager

@@ -55,6 +55,7 @@ class RunState(Committing):
         "call_ids",
         "children",
         "deadline",
+        "driver",
         "exception",
         "hooks",
         "interruption",
@@ -67,6 +68,7 @@ class RunState(Committing):
         "outcome",
         "priority",
         "staged",
+        "task",
         "user_id",
     )
 
@@ -77,6 +79,8 @@ class RunState(Committing):
     children: ChildSessions
     deadline: Deadline
     """The deadline of the current model call."""
+    driver: asyncio.Task[Any] | None
+    """The task that reads the events of a streamed run, if it is not `task`."""
     exception: BaseException | None
     interruption: Interruption
     is_reachable: bool
@@ -91,6 +95,8 @@ class RunState(Committing):
     outcome: Outcome | None
     staged: list[Compensation] | None
     """The compensations that callbacks of the next handoff have registered."""
+    task: asyncio.Task[Any] | None
+    """The task of the current step."""
 
     def __init__(
         self,
@@ -162,7 +168,7 @@ class RunState(Committing):
         self.is_free = self.may_be_rolled_back = False
         self.memo = _NO_MEMO
         self.events = []
-        self.kept = self.questions = self.staged = None
+        self.kept = self.questions = self.staged = self.task = self.driver = None
         self.added_items = ()
         self.trigger_notes = {}
         self._side_writes = NO_SIDE_WRITES
