@@ -43,7 +43,9 @@ from ekiden.core.conversation.model import ModelResponse as ModelResponse
 from ekiden.core.conversation.model import ModelSettings as ModelSettings
 from ekiden.core.conversation.model import Usage as Usage
 from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
+from ekiden.core.errors import AnswerUnusable as AnswerUnusable
 from ekiden.core.errors import CallChanged as CallChanged
+from ekiden.core.errors import CommandForgotten as CommandForgotten
 from ekiden.core.errors import CompensationNotFindable as CompensationNotFindable
 from ekiden.core.errors import ConditionError as ConditionError
 from ekiden.core.errors import EkidenError as EkidenError
@@ -74,6 +76,7 @@ from ekiden.core.errors import StoreReadOnly as StoreReadOnly
 from ekiden.core.errors import StoreTooNew as StoreTooNew
 from ekiden.core.errors import StoreUnavailable as StoreUnavailable
 from ekiden.core.errors import ToolError as ToolError
+from ekiden.core.errors import ToolResultUnusable as ToolResultUnusable
 from ekiden.core.errors import ToolTimeout as ToolTimeout
 from ekiden.core.errors import ToolUnusable as ToolUnusable
 from ekiden.core.errors import UnknownAgent as UnknownAgent
@@ -103,6 +106,7 @@ from ekiden.core.errors.messages import MessageNotFound as MessageNotFound
 from ekiden.core.errors.messages import QueryFailed as QueryFailed
 from ekiden.core.errors.messages import QueryTimeout as QueryTimeout
 from ekiden.core.errors.messages import SenderForged as SenderForged
+from ekiden.core.errors.messages import SessionDeadlock as SessionDeadlock
 from ekiden.core.errors.stored_data import ReplicaFailed as ReplicaFailed
 from ekiden.core.errors.stored_data import ReplicaRefused as ReplicaRefused
 from ekiden.core.errors.stored_data import ReplicaUnavailable as ReplicaUnavailable

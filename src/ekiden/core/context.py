@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
+from ekiden.core.commands import Commands, WatchedMemory, command
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
 
@@ -134,8 +135,8 @@ class RunContextWrapper(Generic[TContext]):
         call is stored. `arguments` is JSON, available in ``rollback.arguments``. Define the
         function at the top level of a module: raises `CompensationNotFindable` for a function that
         no process could find after a restart, such as a lambda or an inner function. Register the
-        compensation before the effect that it undoes. If you ``await`` this call, the registration is stored at
-        once; otherwise it is stored with the current step::
+        compensation before the effect that it undoes. If you ``await`` this call, the registration
+        is stored at once; otherwise it is stored with the current step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -178,8 +179,12 @@ class RunContextWrapper(Generic[TContext]):
         """
         if self.link is None:
             raise UserError("memory works in tools, callbacks and code of a run only")
-        return self.link.long_term_memory()
+        memory, commands = self.link.long_term_memory(), self._commands()
+        return (
+            memory if commands is None else cast("LongTermMemory", WatchedMemory(memory, commands))
+        )
 
+    @command
     async def ask(
         self,
         agent: str,
@@ -209,6 +214,7 @@ class RunContextWrapper(Generic[TContext]):
         [(_, answer)] = await self._scope("ask").ask([question], mode="all")
         return answer
 
+    @command
     async def call_agent(
         self,
         agent: str,
@@ -239,6 +245,7 @@ class RunContextWrapper(Generic[TContext]):
         [(_, answer)] = await self._scope("call_agent").ask([question], mode="all")
         return answer
 
+    @command
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time, and return the answers in the order of the
         questions.
@@ -248,6 +255,7 @@ class RunContextWrapper(Generic[TContext]):
         """
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
+    @command
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
         """Ask several questions at the same time. Return the agent that answered first, with its
         answer, and withdraw the other questions.
@@ -257,6 +265,7 @@ class RunContextWrapper(Generic[TContext]):
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first
 
+    @command
     async def tell(
         self,
         agent: str,
@@ -277,6 +286,7 @@ class RunContextWrapper(Generic[TContext]):
         note = Ask(agent=agent, subject=subject, payload=payload, priority=priority)
         await self._scope("tell").tell(note, ttl_s=ttl_s)
 
+    @command
     async def request_approval(
         self,
         subject: str,
@@ -319,6 +329,10 @@ class RunContextWrapper(Generic[TContext]):
     def _scope(self, method: str) -> AskScope:
         raise UserError(f"{method} works in tools and in agents that are code only")
 
+    def _commands(self) -> Commands | None:
+        """The commands of the code that has this context; `None` if the code cannot make any."""
+        return None
+
 
 class AgentHookContext(RunContextWrapper[TContext]):
     """The context that `on_start` hooks get. It also contains the agent's input."""
@@ -347,7 +361,7 @@ class ToolContext(RunContextWrapper[TContext]):
     """
 
     __slots__ = (
-        "_asking", "_asks", "agent", "idempotency_key", "tool_arguments", "tool_call_id",
+        "_asking", "_asks", "agent", "idempotency_key", "made", "tool_arguments", "tool_call_id",
         "tool_name",
     )  # fmt: skip
 
@@ -376,6 +390,13 @@ class ToolContext(RunContextWrapper[TContext]):
         it to services that the tool calls."""
         self._asking = asking
         self._asks: AskScope | None = None
+        self.made: Commands | None = None
+        """The commands that the tool has made; `None` if it has made none. For the runtime."""
+
+    def _commands(self) -> Commands:
+        if self.made is None:
+            self.made = Commands()
+        return self.made
 
     def _scope(self, method: str) -> AskScope:
         if self._asks is None:

@@ -47,7 +47,7 @@ from ekiden.core.integrations.foreign_agents import (
     TurnUsage,
 )
 from ekiden.core.values import loads
-from ekiden.tools import to_jsonable
+from ekiden.tools import output_text, result_form, to_jsonable
 
 
 class AgentFrameworkWorkflow:
@@ -256,7 +256,7 @@ def _output(outputs: list[Any]) -> Any:
     last = outputs[-1] if outputs else ""
     if isinstance(last, list) and last and all(isinstance(each, Message) for each in last):
         last = last[-1]
-    return last.text if isinstance(last, AgentResponse | Message) else to_jsonable(last)
+    return last.text if isinstance(last, AgentResponse | Message) else last
 
 
 _TRANSFER = "transfer_to_"
@@ -339,7 +339,8 @@ class _StoredCalls(FunctionMiddleware):
         async def call(key: str) -> Any:
             await call_next()
             result = context.result
-            contents = result if isinstance(result, list) else [Content.from_text(str(result))]
+            text = output_text(result_form(context.function.name, result))
+            contents = result if isinstance(result, list) else [Content.from_text(text)]
             return [to_jsonable(each.to_dict()) for each in contents]
 
         stored = await self._turn.step(context.function.name, to_jsonable(context.arguments), call)

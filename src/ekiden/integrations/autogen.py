@@ -84,7 +84,7 @@ class AutoGenAgent:
         assert result is not None
         last = result.messages[-1]
         if not isinstance(last, HandoffMessage):
-            yield TurnAnswer(output=to_jsonable(getattr(last, "content", "")), checkpoint=state)
+            yield TurnAnswer(output=getattr(last, "content", ""), checkpoint=state)
         elif last.target in turn.handoffs:
             yield TurnHandoff(to=last.target, reason=last.content, checkpoint=state)
         else:

@@ -107,9 +107,7 @@ class ClaudeAgent:
             )
             return
         output = result.structured_output
-        yield TurnAnswer(
-            output=result.result if output is None else to_jsonable(output), checkpoint=checkpoint
-        )
+        yield TurnAnswer(output=result.result if output is None else output, checkpoint=checkpoint)
 
     def _turn_options(
         self, turn: ForeignTurn, store: _Transcripts, approval: _Approval

@@ -166,7 +166,7 @@ def _load(stored: Mapping[str, Any]) -> Any:
 
 
 def _output(result: Any) -> Any:
-    return result.raw if isinstance(getattr(result, "raw", None), str) else to_jsonable(result)
+    return result.raw if isinstance(getattr(result, "raw", None), str) else result
 
 
 class _Asked(BaseException):

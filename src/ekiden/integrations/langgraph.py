@@ -86,7 +86,7 @@ class LangGraphAgent:
             for question in _questions(each):
                 yield question
         if not interrupts:
-            yield TurnAnswer(output=to_jsonable(self._output(values)), checkpoint=saver.dump())
+            yield TurnAnswer(output=self._output(values), checkpoint=saver.dump())
 
 
 class _Saver(InMemorySaver):

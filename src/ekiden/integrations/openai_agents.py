@@ -33,7 +33,7 @@ from ekiden.core.integrations.foreign_agents import (
     TurnQuestion,
     TurnUsage,
 )
-from ekiden.tools import to_jsonable
+from ekiden.tools import result_form, to_jsonable
 
 _ITEMS: TypeAdapter[list[Any]] = TypeAdapter(list[ResponseOutputItem])
 
@@ -97,7 +97,7 @@ class OpenAIAgent:
             checkpoint = CheckpointDelta({"history": checkpoint.added})
         else:
             checkpoint = {"history": checkpoint}
-        yield TurnAnswer(output=to_jsonable(result.final_output), checkpoint=checkpoint)
+        yield TurnAnswer(output=result.final_output, checkpoint=checkpoint)
 
 
 def _field(item: Any, name: str) -> Any:
@@ -143,7 +143,7 @@ def _step_tool(tool: FunctionTool, turn: ForeignTurn) -> FunctionTool:
 
     async def invoke(ctx: Any, arguments: str) -> Any:
         async def call(key: str) -> Any:
-            return to_jsonable(await tool.on_invoke_tool(ctx, arguments))
+            return result_form(tool.name, await tool.on_invoke_tool(ctx, arguments))
 
         return await turn.step(tool.name, arguments, call)
 

@@ -39,7 +39,7 @@ from ekiden.core.integrations.foreign_agents import (
     TurnUsage,
 )
 from ekiden.core.values import loads
-from ekiden.tools import to_jsonable
+from ekiden.tools import result_form, to_jsonable
 
 
 def adapter(agent: Any) -> PydanticAIAgent:
@@ -90,7 +90,7 @@ class PydanticAIAgent:
         messages = CheckpointDelta.between(turn.checkpoint, messages)
         output = result.output
         if not isinstance(output, DeferredToolRequests):
-            yield TurnAnswer(output=to_jsonable(output), checkpoint=messages)
+            yield TurnAnswer(output=output, checkpoint=messages)
             return
         if output.calls:
             names = ", ".join(each.tool_name for each in output.calls)
@@ -182,7 +182,7 @@ class _Steps(WrapperToolset[Any]):
                 raise _NoResult(exc) from exc
             except ModelRetry as exc:
                 return {"retry": exc.message}
-            return {"result": to_jsonable(result)}
+            return {"result": result_form(name, result)}
 
         try:
             stored = await self.turn.step(name, to_jsonable(tool_args), call)

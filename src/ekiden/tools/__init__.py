@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
 from ekiden.tools.output import (
+    NoJsonForm as NoJsonForm,
     ToolResult as ToolResult,
+    json_form as json_form,
     output_of as output_of,
     output_text as output_text,
+    result_form as result_form,
     to_jsonable as to_jsonable,
 )
 

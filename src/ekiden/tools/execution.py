@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import ToolError, ToolTimeout, error_names
+from ekiden.core.errors import ToolError, ToolResultUnusable, ToolTimeout, error_names
 from ekiden.core.guardrails import (
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
@@ -27,7 +27,7 @@ from ekiden.core.tools.guardrails import (
     check_guardrails,
 )
 from ekiden.core.tools.tool import FunctionTool
-from ekiden.tools.output import ToolResult, output_of, to_jsonable
+from ekiden.tools.output import NoJsonForm, ToolResult, output_of, to_jsonable
 from ekiden.tools.under_way import is_being_cancelled
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def invoke(
 ) -> Coroutine[Any, Any, ToolResult]:
     """Run `tool` on ``ctx.tool_arguments``, with its own timeout or `timeout_s`.
 
-    After a failure (bad arguments, an exception, `ToolTimeout`, an unusable result), the `output`
+    After a failure (bad arguments, an exception, `ToolTimeout`), the `output`
     of the returned result comes from the tool's `failure_error_function`. If there is no such
     function, or if it fails too, the exception is raised. A cancellation of this call cancels the
     tool. A `CancelledError` that the tool itself raises counts as a failure of the tool. Secrets of
@@ -83,7 +83,6 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
             value = await tool.on_invoke_tool(ctx, ctx.tool_arguments)
         else:
             value = await _in_time(tool, ctx, limit)
-        return ToolResult(without_known(output_of(value)), value)
     except Exception as exc:
         failure = exc
     except asyncio.CancelledError as exc:
@@ -97,6 +96,35 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
     except SystemExit as exc:
         failure = ToolError(f"tool {tool.name!r} tried to end the process (exit code {exc.code!r})")
         failure.__cause__ = exc
+    else:
+        # A forgotten command is no failure that a model could correct: it ends the run.
+        if ctx.made is not None:
+            ctx.made.check(f"tool {tool.name!r}", value)
+        return _result(tool, value)
+    finally:
+        if ctx.made is not None:
+            ctx.made.close()
+    return await _failed(tool, ctx, failure)
+
+
+def _result(tool: FunctionTool, value: Any) -> ToolResult:
+    """The result of a call that was made.
+
+    A result without a JSON form is an error that says that the call was made. It is a result of the
+    call even without a `failure_error_function`: if it ended the run, a resume would repeat the
+    call.
+    """
+    try:
+        return ToolResult(without_known(output_of(value)), value)
+    except NoJsonForm as exc:
+        unusable = ToolResultUnusable(tool.name, str(exc))
+    if inspect.iscoroutine(value):
+        value.close()
+    text = cover(str(unusable))
+    return ToolResult(f"Error: {text}", None, text, kinds=tuple(error_names(unusable)))
+
+
+async def _failed(tool: FunctionTool, ctx: ToolContext[Any], failure: Exception) -> ToolResult:
     if tool.failure_error_function is None:
         raise failure
     answer = tool.failure_error_function(ctx, failure)

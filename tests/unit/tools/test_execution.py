@@ -95,13 +95,17 @@ def test_the_default_error_text_can_be_used_by_a_custom_failure_function() -> No
     assert "ValueError: x" in default_tool_error_function(RunContextWrapper(), ValueError("x"))
 
 
-async def test_a_result_that_cannot_be_converted_to_text_is_a_failure(run: Run) -> None:
-    class Unshowable:
-        def __str__(self) -> str:
-            raise RuntimeError("no text")
-
-    result = await run(make_tool(lambda: Unshowable(), name_override="f"))
-    assert result.error == "RuntimeError: no text"
+@pytest.mark.parametrize("on_failure", [None, lambda ctx, error: "Not run."])
+async def test_a_result_without_a_json_form_is_an_error_that_says_that_the_call_was_made(
+    run: Run, on_failure: Any
+) -> None:
+    tool = make_tool(lambda: threading.Lock(), name_override="f", failure_error_function=on_failure)
+    result = await run(tool)
+    assert result.output == f"Error: {result.error}"
+    assert "the call of tool 'f' was made and may have had its effect" in result.output
+    assert "a value of type 'lock' has no JSON form; do not repeat the call" in result.output
+    assert "tool.result_unusable" in result.kinds
+    assert result.is_run
 
 
 @both

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 import json
+import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from ekiden.core.values import dumps
-from ekiden.tools import output_of, output_text, to_jsonable
+from ekiden.tools import NoJsonForm, json_form, output_of, output_text, to_jsonable
 from tests.support.cases import each_case
 
 
@@ -52,9 +54,8 @@ ORDER = Order(number=7, at=datetime(2026, 1, 2, tzinfo=UTC))
         ('{"already": "json"}', '{"already": "json"}'),
         (Colour.RED, "red"),
         (b"bytes \xe2\x82\xac", "bytes €"),
-        (b"\xff", "\\xff"),
-        (None, "None"),
-        (True, "True"),
+        (None, "null"),
+        (True, "true"),
         (1.5, "1.5"),
         (Decimal("1.10"), "1.10"),
         ({"a": [1, None, "ü"]}, '{"a":[1,null,"ü"]}'),
@@ -71,8 +72,11 @@ ORDER = Order(number=7, at=datetime(2026, 1, 2, tzinfo=UTC))
             '{"order":{"number":7,"at":"2026-01-02T00:00:00Z"},"weight":"1.10"}',
         ),
         ({"id": UUID(int=1)}, '{"id":"00000000-0000-0000-0000-000000000001"}'),
-        ({"n": float("nan")}, '{"n":NaN}'),
-        (Order, str(Order)),
+        (ORDER.at, "2026-01-02T00:00:00Z"),
+        (timedelta(hours=1), "PT1H"),
+        (Path("a/b"), "a/b"),
+        ({Colour.RED: {3, 1, 2}}, '{"red":[1,2,3]}'),
+        ({1: True, None: 1.5}, '{"1":true,"null":1.5}'),
     ],
 )
 def test_a_result_is_converted_to_text(result: Any, text: str) -> None:
@@ -80,19 +84,31 @@ def test_a_result_is_converted_to_text(result: Any, text: str) -> None:
     assert output_of(result) == text
 
 
-def test_an_object_of_an_unknown_class_is_converted_with_str() -> None:
-    class Thing:
-        def __str__(self) -> str:
-            return "a thing"
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [
+        (threading.Lock(), "a value of type 'lock' has no JSON form"),
+        ({"a": [1, threading.Lock()]}, r"'lock' at \['a'\]\[1\] has no JSON form"),
+        (Order, "'ModelMetaclass' has no JSON form"),
+        (output_text, "'function' has no JSON form"),
+        (ValueError("no"), "'ValueError' has no JSON form"),
+        ((each for each in "ab"), "'generator' has no JSON form"),
+        (b"\xff", "invalid utf-8"),
+        ({"n": float("nan")}, r"the number nan at \['n'\] does not exist in JSON"),
+        ({(1, 2): 3}, "a key of type 'tuple' is not text"),
+    ],
+)
+def test_a_value_without_a_json_form_is_refused(result: Any, problem: str) -> None:
+    for convert in (output_text, output_of, json_form):
+        with pytest.raises(NoJsonForm, match=problem):
+            convert(result)
 
-    assert output_text(Thing()) == "a thing"
-    assert output_text({"thing": Thing()}) == '{"thing":"a thing"}'
 
-
-def test_a_cyclic_structure_is_converted_with_str() -> None:
+def test_a_cyclic_structure_is_refused() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    assert output_text(circle) == "[[...]]"
+    with pytest.raises(NoJsonForm, match="contains itself"):
+        output_text(circle)
 
 
 def test_content_parts_are_unchanged() -> None:
@@ -154,7 +170,7 @@ class Ring:
         (b"caf\xc3\xa9 \xff", "café \\xff"),
         (Colour.RED, "red"),
         (date(2026, 1, 2), "2026-01-02"),
-        (timedelta(seconds=5), "0:00:05"),
+        (timedelta(seconds=5), "PT5S"),
         (Decimal("1.10"), "1.10"),
         ({"a"}, ["a"]),
         (Pair(1, "a"), [1, "a"]),

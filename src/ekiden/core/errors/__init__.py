@@ -12,6 +12,8 @@ EkidenError
 │   ├── UnknownTool
 │   ├── ToolUnusable
 │   ├── CallChanged
+│   ├── CommandForgotten
+│   ├── AnswerUnusable
 │   ├── CompensationNotFindable
 │   └── ConditionError
 ├── RoutingError
@@ -26,6 +28,7 @@ EkidenError
 │   └── ModelRefused              (only from `RunResult.raise_for_outcome`)
 ├── ToolError
 │   ├── ToolTimeout
+│   ├── ToolResultUnusable
 │   └── McpUnavailable
 ├── GuardrailError                (in `guardrail_errors`)
 ├── OutOfBudgetError              (only from `RunResult.raise_for_outcome`)
@@ -210,6 +213,30 @@ class ToolUnusable(UserError):
         self.name = name
 
 
+class CommandForgotten(UserError):
+    """Code of an agent or a tool called a method of its context, such as `ctx.call`, and did not
+    await it, or made a handoff and did not return it. The message names the line. Add the `await`
+    or the `return`, and resume the run."""
+
+    code = "run.command_forgotten"
+
+    def __init__(self, who: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{who} {'; '.join(problems[:_LISTED])}")
+
+
+class AnswerUnusable(UserError):
+    """An agent returned an answer without a JSON form, such as a lock. The message names the type.
+    Return text, or a value that [has a JSON form](tools.md#results)."""
+
+    code = "run.answer_unusable"
+
+    def __init__(self, agent: str, problem: str) -> None:
+        super().__init__(
+            f"the answer of agent {agent!r} cannot be stored: {problem}; return text, or a value "
+            "with a JSON form"
+        )
+
+
 class CompensationNotFindable(UserError):
     """`on_rollback` got a function that no process can find after a restart, such as a lambda, an
     inner function or a method of an object. Nothing was registered. Use a function at the top level
@@ -380,6 +407,21 @@ class ToolTimeout(ToolError):
 
     def __init__(self, tool: str, timeout_s: float) -> None:
         super().__init__(f"tool {tool!r} did not finish within {timeout_s:g} s")
+
+
+class ToolResultUnusable(ToolError):
+    """A tool was called, and returned a value without a JSON form, such as a lock. The tool may
+    have had its effect, so the call is not repeated. Let the tool return text, or a value that
+    [has a JSON form](tools.md#results)."""
+
+    code = "tool.result_unusable"
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(
+            f"the call of tool {tool!r} was made and may have had its effect, but its result "
+            f"cannot be shown: {problem}; do not repeat the call (the tool has to return text, or "
+            "a value with a JSON form)"
+        )
 
 
 class McpUnavailable(ToolError):

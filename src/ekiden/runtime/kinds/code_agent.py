@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic
 
 from ekiden.core.agent import Agent
+from ekiden.core.commands import Commands, command, refuse_awaitable
 from ekiden.core.context import RunContextWrapper, TContext, TOutput
 from ekiden.core.conversation.model import (
     Item,
@@ -20,7 +21,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.current_agent import acting_as
-from ekiden.core.errors import ToolError, UserError
+from ekiden.core.errors import AnswerUnusable, CommandForgotten, ToolError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import Handoff
 from ekiden.core.runs import Done
@@ -28,6 +29,7 @@ from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps, loads
 from ekiden.runtime.conversation import UNDONE, rollback_summary
 from ekiden.runtime.guardrails.output import approve
+from ekiden.runtime.outcome import warn
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
@@ -44,7 +46,12 @@ from ekiden.runtime.tools.unfinished_calls import (
 )
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.sessions.state import checked_value
-from ekiden.tools import ToolResult, output_text
+from ekiden.tools import NoJsonForm, ToolResult, json_form, output_text
+
+_NO_ANSWER = (
+    'its function returned None, which is usually a forgotten `return`; return "" for an empty '
+    "answer"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +75,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
     """
 
-    __slots__ = ("_calling", "_is_left", "_made", "_questions", "_run")
+    __slots__ = ("_calling", "_is_left", "_made", "_questions", "_run", "commands")
 
     def __init__(self, run: RunState) -> None:
         base = run.context
@@ -80,10 +87,15 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         self._calling: set[asyncio.Task[Any]] = set()
         """The asyncio tasks of the code that call a tool or prepare a question."""
         self._is_left = False
+        self.commands = Commands()
+        """What the code has to await or return. For the runtime."""
         self._questions = CodeQuestions(run, run.step_key("a"), in_progress=self._in_progress)
 
     def _scope(self, what: str) -> CodeQuestions:
         return self._questions
+
+    def _commands(self) -> Commands:
+        return self.commands
 
     @property
     def agent(self) -> Agent[Any]:
@@ -97,6 +109,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         also has a different key."""
         return self._run.session_key
 
+    @command
     async def recall(self, name: str) -> Any:
         """Return the value that `keep` stored under this name in the session. Returns `None` if
         `keep` stored no value under this name."""
@@ -153,6 +166,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 failed.update(details[UNDONE])
         return failed
 
+    @command
     async def call(self, tool: str | FunctionTool[Any, TOutput], **arguments: Any) -> TOutput:
         """Run one of the agent's tools and return its result as JSON.
 
@@ -162,7 +176,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         run = self._run
         if self._is_left:
             raise Suspended
-        found, given = self._find(tool), dumps(arguments)
+        found = self._find(tool)
+        given = _as_arguments(f"a call of tool {found.name!r}", arguments)
         self._made += 1
         place, before = await place_of(run, self._made, found.name, given)
         stored = run.memo.get(call_key(run, place))
@@ -196,7 +211,10 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             if edge.agent_name == name:
                 data = {"reason": reason, "summary": summary, "context": context}
                 passed = {key: value for key, value in data.items() if value}
-                return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
+                text = _as_arguments(f"a handoff to {name!r}", {**passed, **arguments})
+                made = HandOff(tool_name=edge.tool_name, arguments=text)
+                self.commands.note(made, "hand_off", (name,))
+                return made
         known = ", ".join(edge.agent_name for edge in edges) or "none"
         raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}; allowed: {known}")
 
@@ -242,12 +260,13 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         call_id = call_id_of(key)
         call = function_call(call_id, tool.name, arguments)
         result, duration_us = await self._perform(tool, call, place)
-        output, is_json = result.output, False
-        if result.error is None and isinstance(output, str) and not isinstance(result.value, str):
-            # Python's texts of these values are not JSON, unlike those of numbers.
-            if output in ("None", "True", "False"):
-                output = dumps(result.value)
-            is_json = _is_json(output)
+        output = result.output
+        is_json = (
+            result.error is None
+            and isinstance(output, str)
+            and not isinstance(json_form(result.value), str)
+            and _is_json(output)
+        )
         record_call(
             run,
             PlannedCall(tool, call, key),
@@ -294,12 +313,15 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
     with acting_as(run.agent.name):
         try:
             result = await function(context)
+            await _check(context, result)
             if run.memo:
                 await context.settle()
         except BaseException as exc:
             if is_suspended(exc):
                 await context.leave()
             raise
+        finally:
+            context.commands.close()
     fault_point("code.answer.after_run")
     key = run.step_key("m")
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
@@ -309,7 +331,7 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
         run.record("message", items=(call,), step=key, duration_us=duration_us, details=details)
         await conclude(run, [call], None)
         return
-    text = result if isinstance(result, str) else output_text(result)
+    text = _text_of_answer(run, result)
     details = await approve(run, result)
     if run.outbox.held_back:
         run.outbox.show_answer()
@@ -323,8 +345,44 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
     await conclude(run, [], Done(result))
 
 
+async def _check(context: CodeContext[Any], result: Any) -> None:
+    """Raise `CommandForgotten` if the code forgot an `await` or a `return`. Calls that other tasks
+    have started finish first, so that their results are stored."""
+    who = f"the code of agent {context.agent.name!r}"
+    try:
+        context.commands.check(who, result)
+    except CommandForgotten:
+        context.commands.close()
+        await context.leave()
+        raise
+    refuse_awaitable(who, result)
+
+
+def _text_of_answer(run: RunState, answer: Any) -> str:
+    """The text of the answer. Raises `AnswerUnusable` if the answer has no JSON form."""
+    if answer is None:
+        warn(run, f"agent {run.agent.name!r}", _NO_ANSWER)
+        return ""
+    return output_text(answer_form(run.agent.name, answer))
+
+
+def answer_form(agent: str, answer: Any) -> Any:
+    """The JSON form of the agent's answer. Raises `AnswerUnusable` if there is none."""
+    try:
+        return json_form(answer)
+    except NoJsonForm as exc:
+        raise AnswerUnusable(agent, str(exc)) from None
+
+
+def _as_arguments(what: str, arguments: dict[str, Any]) -> str:
+    try:
+        return dumps(arguments)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"the arguments of {what} must be JSON: {exc}") from exc
+
+
 def _is_json(text: str) -> bool:
-    """Whether the text is JSON, and not the text of a date, a decimal or bytes."""
+    """Whether the text is JSON; secrets that were masked in it may have broken it."""
     try:
         loads(text)
     except ValueError:

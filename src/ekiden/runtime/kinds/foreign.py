@@ -57,7 +57,7 @@ from ekiden.core.profile import Confirmation, KindTraits
 from ekiden.core.questions import InboxItem
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
-from ekiden.runtime.kinds.code_agent import CodeContext, run_code
+from ekiden.runtime.kinds.code_agent import CodeContext, answer_form, run_code
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.model_call import cost_of_answer, counts_money, prompt_block
 from ekiden.runtime.questions.questions import Suspended, decided, is_suspended, post
@@ -121,7 +121,7 @@ async def _take_turn(run: RunState, ctx: CodeContext[Any]) -> Any:
         seen = len(run.visible) + 1
         ctx.keep(_memory_name(run), {"at": driver.stored, "seen": seen, "view": _view(run)})
     if isinstance(end, TurnAnswer):
-        return end.output
+        return answer_form(ctx.agent.name, end.output)
     return ctx.hand_off(end.to, reason=end.reason, summary=end.summary, context=end.context)
 
 
