@@ -45,6 +45,7 @@ from ekiden.runtime import (
     submit as store_message,
 )
 from ekiden.runtime.loop.claim import begun
+from ekiden.runtime.loop.session_waits import waiting_for
 from ekiden.runtime.questions.cancel_question import take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
@@ -146,7 +147,7 @@ class RunStarter:
 
         if order.on_busy == "refuse":
             return await start()
-        return await self._when_free(start)
+        return await self._when_free(session_id, start)
 
     async def start_watched(
         self, order: RunOrder, *, through_waits: bool = False, quiet_s: float = QUIET_S
@@ -401,20 +402,24 @@ class RunStarter:
             if row.status == "waiting" and await run_status(self._store, row) in ACTIVE:
                 raise SessionBusy(session_id, owner="agents that it asked", free_in_s=1.0)
 
-    async def _when_free(self, start: Callable[[], Awaitable[StartedRun]]) -> StartedRun:
+    async def _when_free(
+        self, session_id: str, start: Callable[[], Awaitable[StartedRun]]
+    ) -> StartedRun:
         """Try to start until the session is free, at most for `busy_timeout_s`."""
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self._config.busy_timeout_s
-        while True:
-            self._check_open()
-            try:
-                return await start()
-            except SessionBusy as busy:
-                left_s = deadline - clock.time()
-                if left_s <= 0:
-                    raise
-                pause_s = min(left_s, max(busy.free_in_s, 0.05), _POLL_S)
-            await self._store.wait_for_change(pause_s)
+        async with waiting_for(self._store, session_id, checks=True) as wait:
+            while True:
+                self._check_open()
+                try:
+                    return await start()
+                except SessionBusy as busy:
+                    left_s = deadline - clock.time()
+                    if left_s <= 0:
+                        raise
+                    pause_s = min(left_s, max(busy.free_in_s, 0.05), _POLL_S)
+                await wait.check()
+                await self._store.wait_for_change(pause_s)
 
     async def _begin(
         self, session_id: str, options: RunOptions, opening: Callable[[], Any]

@@ -25,7 +25,8 @@ from ekiden.handoff.requests import (
 from ekiden.runtime.config import RunOptions
 from ekiden.runtime.handoff.requests import is_hopeless, make, settle_rollback, undo
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import claimed, live_run, owned, registered, suspended_if_left
+from ekiden.runtime.loop.claim import claimed, owned, suspended_if_left
+from ekiden.runtime.loop.live_runs import live_run, registered
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.questions import read_item

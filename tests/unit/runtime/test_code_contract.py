@@ -68,42 +68,42 @@ def line_of(code: Any, text: str) -> int:
 
 
 async def forgets_call(ctx: CodeContext[Any]) -> str:
-    ctx.call(pay, cents=1)
+    ctx.call(pay, cents=1)  # type: ignore[unused-coroutine]
     return "Paid!"
 
 
 async def forgets_ask(ctx: CodeContext[Any]) -> str:
-    ctx.ask("bank", "rates")
+    ctx.ask("bank", "rates")  # type: ignore[unused-coroutine]
     return "asked"
 
 
 async def forgets_ask_all(ctx: CodeContext[Any]) -> str:
-    ctx.ask_all([Ask(agent="bank", subject="rates")])
+    ctx.ask_all([Ask(agent="bank", subject="rates")])  # type: ignore[unused-coroutine]
     return "asked"
 
 
 async def forgets_tell(ctx: CodeContext[Any]) -> str:
-    ctx.tell("bank", "news")
+    ctx.tell("bank", "news")  # type: ignore[unused-coroutine]
     return "told"
 
 
 async def forgets_approval(ctx: CodeContext[Any]) -> str:
-    ctx.request_approval("pay?")
+    ctx.request_approval("pay?")  # type: ignore[unused-coroutine]
     return "approved"
 
 
 async def forgets_recall(ctx: CodeContext[Any]) -> str:
-    ctx.recall("price")
+    ctx.recall("price")  # type: ignore[unused-coroutine]
     return "recalled"
 
 
 async def forgets_agent(ctx: CodeContext[Any]) -> str:
-    ctx.call_agent("bank", "hi")
+    ctx.call_agent("bank", "hi")  # type: ignore[unused-coroutine]
     return "called"
 
 
 async def forgets_memory(ctx: CodeContext[Any]) -> str:
-    ctx.memory.store("colour", "blue")
+    ctx.memory.store("colour", "blue")  # type: ignore[unused-coroutine]
     return "stored"
 
 
@@ -258,7 +258,7 @@ async def test_a_command_that_a_suspended_run_drops_is_not_forgotten() -> None:
 
 async def test_code_that_fails_keeps_its_own_error() -> None:
     async def code(ctx: CodeContext[Any]) -> str:
-        ctx.call(pay, cents=1)
+        ctx.call(pay, cents=1)  # type: ignore[unused-coroutine]
         raise ConnectionError("no line")
 
     with pytest.raises(ConnectionError):
@@ -271,7 +271,7 @@ async def test_a_tool_that_forgets_an_await_fails_the_run(on_failure: Any) -> No
     @function_tool(failure_error_function=on_failure)
     async def forget(ctx: ToolContext[Any]) -> str:
         """Forget something."""
-        ctx.ask("bank", "rates")
+        ctx.ask("bank", "rates")  # type: ignore[unused-coroutine]
         return "asked"
 
     agent = Agent("m", model=ScriptedModel([call("forget")]), tools=[forget])

@@ -121,7 +121,12 @@ async def test_every_kind_of_function_can_undo(kind: str) -> None:
     def bare() -> None:
         done.append("s.h1 b RuntimeError: no")
 
-    function = findable({"plain": plain, "async": soon, "without parameter": bare}[kind])
+    kinds: dict[str, Callable[..., Any]] = {
+        "plain": plain,
+        "async": soon,
+        "without parameter": bare,
+    }
+    function = findable(kinds[kind])
 
     async def code(ctx: CodeContext[Any]) -> str:
         ctx.on_rollback(function, key="k")

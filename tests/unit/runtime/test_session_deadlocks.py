@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.client import Ekiden
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import SessionBusy
@@ -172,6 +173,8 @@ async def test_a_circle_over_a_question_of_another_session_is_found() -> None:
 
 @pytest.mark.parametrize("is_shared", [False, True])
 async def test_two_runs_that_wait_for_each_other_are_found(tmp_path: Path, is_shared: bool) -> None:
+    first: MemoryStore | SqliteStore
+    second: MemoryStore | SqliteStore
     if is_shared:
         first, second = SqliteStore(tmp_path / "s.db"), SqliteStore(tmp_path / "s.db")
     else:
@@ -195,6 +198,50 @@ async def test_two_runs_that_wait_for_each_other_are_found(tmp_path: Path, is_sh
         [problem] = [end for end in ends if isinstance(end, BaseException)]
         assert isinstance(problem, DeadlockError)
         assert await first.list_documents("sessions.waits") == []
+
+
+@pytest.mark.parametrize("what", ["run", "wait"])
+async def test_the_interface_to_a_store_finds_circles_too(what: str) -> None:
+    store = MemoryStore()
+    team = Team(Agent("a", run=answer))
+
+    async def code(ctx: CodeContext[Store]) -> str:
+        async with Ekiden.open(store, team=team) as ekiden:
+            if what == "run":
+                await ekiden.runs.run("hi", session_id="s1", on_busy="wait")
+            else:
+                await ekiden.runs.wait("s1:1")
+        return "never"
+
+    with pytest.raises(DeadlockError, match="session 's1' waits for session 's1'"):
+        await run(code, store=store)
+
+
+async def test_a_wait_over_the_interface_closes_a_circle() -> None:
+    store = MemoryStore()
+
+    async def inner(ctx: CodeContext[Any]) -> str:
+        session = Session("s1", store=store)
+        return str(await Runner.run(other, "hi", session=session, run_config=PATIENT))
+
+    async def code(ctx: CodeContext[Store]) -> str:
+        async with Ekiden.open(store, team=Team(Agent("a", run=inner))) as ekiden:
+            found = await ekiden.runs.run("hi", session_id="s2")
+            return found.failure.message
+
+    result = await run(code, store=store)
+    assert "deadlock: session 's2' waits for session 's1' waits for" in result.final_output
+
+
+async def test_code_can_read_an_earlier_run_of_its_own_session() -> None:
+    store = MemoryStore()
+    await run(answer, store=store)
+
+    async def code(ctx: CodeContext[Store]) -> str:
+        async with Ekiden.open(store, team=Team(Agent("a", run=answer))) as ekiden:
+            return str((await ekiden.runs.wait("s1:1")).output)
+
+    assert (await run(code, store=store)).final_output == "answer"
 
 
 async def test_a_run_in_the_background_is_no_wait() -> None:

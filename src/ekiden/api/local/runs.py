@@ -19,6 +19,7 @@ from ekiden.core.runs import ACTIVE, Run, RunStarted, parse_run_id, run_id_of
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.runs import RunStarter
 from ekiden.project.stored_runs import read_run, until_free
+from ekiden.runtime.loop.session_waits import caller, waiting_for
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter
 
@@ -85,7 +86,13 @@ class LocalRuns(LocalPart, api.RunsApi):
     async def wait(self, run_id: str) -> Run:
         if self._context.runs is None:
             return await self._waited_for(run_id, math.inf)
-        return await super().wait(run_id)
+        if caller() is None:
+            return await super().wait(run_id)
+        # Only an active run is waited for: code may read the earlier runs of its own session.
+        if not (run := await self._read(run_id)).is_active:
+            return run
+        async with waiting_for(self._store, run.session_id):
+            return await super().wait(run_id)
 
     def follow(
         self, run_id: str, *, after: int | None = None, until: api.Until = "pause"

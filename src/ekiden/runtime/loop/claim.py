@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,8 +20,8 @@ from ekiden.core.errors import (
 )
 from ekiden.core.events import Event
 from ekiden.core.values import new_id, owner_name
-from ekiden.handoff.requests import Asked
 from ekiden.runtime.config import RunConfig, RunOptions
+from ekiden.runtime.loop.live_runs import registered
 from ekiden.runtime.loop.load import first_step, left_step
 from ekiden.runtime.loop.session_waits import waiting_for
 from ekiden.runtime.outcome import describe, suspend
@@ -135,7 +134,7 @@ async def claimed(
         if config.on_busy == "refuse":
             raise
     deadline = config.clock.monotonic() + config.busy_timeout_s
-    async with waiting_for(store, session_id) as wait:
+    async with waiting_for(store, session_id, checks=True) as wait:
         while True:
             try:
                 return await _take(store, session_id, config, create)
@@ -331,47 +330,3 @@ def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
     if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
         raise UserError(f"the input of a run must be text or a list, not {type(value).__name__}")
     return tuple([dict(each) for each in read_items(value, "the input")])
-
-
-_runs: dict[tuple[int, int, str], RunState] = {}
-"""The runs of this process, by event loop, store and session."""
-
-
-class registered:
-    """Let `live_run` find the run during the ``with`` block."""
-
-    __slots__ = ("_key", "_run")
-
-    def __init__(self, run: RunState) -> None:
-        self._run = run
-        self._key = _key(run.store, run.session_id)
-
-    def __enter__(self) -> None:
-        run = self._run
-        _runs[self._key] = run
-        if run.hold is not None:
-            run.hold.may_interrupt = partial(_may_interrupt, run)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if _runs.get(self._key) is self._run:
-            del _runs[self._key]
-
-
-def live_run(store: Store, session_id: str) -> RunState | None:
-    """The run of the session in this event loop, if there is one."""
-    return _runs.get(_key(store, session_id))
-
-
-def _may_interrupt(run: RunState, request: Mapping[str, Any]) -> bool:
-    from ekiden.runtime.handoff.requests import is_hopeless
-
-    return not is_hopeless(run, Asked.from_json(request))
-
-
-def _key(store: Store, session_id: str) -> tuple[int, int, str]:
-    return id(asyncio.get_running_loop()), id(store), session_id

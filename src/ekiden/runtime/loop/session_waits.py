@@ -22,6 +22,7 @@ from ekiden.core.current_agent import LOGGED
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.messages import SessionDeadlock
 from ekiden.core.values import new_id
+from ekiden.runtime.loop.live_runs import live_run
 from ekiden.runtime.state.cursor import open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import DocumentWrite, SessionRow, Store
@@ -40,10 +41,13 @@ def caller() -> _Caller | None:
 
 
 @asynccontextmanager
-async def waiting_for(store: Store, session_id: str) -> AsyncIterator[_SessionWait]:
+async def waiting_for(
+    store: Store, session_id: str, *, checks: bool = False
+) -> AsyncIterator[SessionWait]:
     """Note, during the ``with`` block, that the running code waits for the session. Raises
-    `SessionDeadlock`, also in `_SessionWait.check`, if the session waits for this code."""
-    wait = _SessionWait(store, session_id)
+    `SessionDeadlock` if the session waits for this code. With `checks`, the block calls
+    `SessionWait.check` again and again."""
+    wait = SessionWait(store, session_id, checks=checks)
     try:
         await wait.check()
         yield wait
@@ -51,11 +55,11 @@ async def waiting_for(store: Store, session_id: str) -> AsyncIterator[_SessionWa
         await wait.end()
 
 
-class _SessionWait:
+class SessionWait:
     """The wait of the running code for a session."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
-        self._store, self._session_id = store, session_id
+    def __init__(self, store: Store, session_id: str, *, checks: bool) -> None:
+        self._store, self._session_id, self._checks = store, session_id, checks
         self._caller = caller()
         self._key = ""
         self._noted: list[str] = []
@@ -97,8 +101,6 @@ class _SessionWait:
 
     async def _asking(self, run: RunState) -> RunState | None:
         """The run in this process that asked the run, and waits for its answer."""
-        from ekiden.runtime.loop.claim import live_run
-
         asker = live_run(self._store, str(run.meta.get("asked_in")))
         row = None if asker is None else await _row(self._store, asker.session_id)
         return asker if row is not None and run.session_id in _asked(row) else None
@@ -112,7 +114,7 @@ class _SessionWait:
             DocumentWrite(
                 collection=_WAITS,
                 key=f"{session_id}/{self._key}",
-                body={"awaits": self._session_id, "epoch": epoch},
+                body={"awaits": self._session_id, "epoch": epoch, "checks": self._checks},
             )
             for session_id, epoch in waiting
         ]
@@ -121,7 +123,8 @@ class _SessionWait:
 
     async def _circle(self, waiting: Sequence[str]) -> list[str] | None:
         """A circle of sessions through the awaited session and one of the `waiting` sessions, if
-        this wait has to fail. Of a circle with several such waits, the oldest one fails."""
+        this wait has to fail. If several waits of a circle check for circles, the oldest one
+        fails."""
         paths = {self._session_id: [self._session_id]}
         waits = {self._session_id: self._key}
         reached = deque(paths)
@@ -140,8 +143,8 @@ class _SessionWait:
 
 
 async def _awaited(store: Store, session_id: str) -> dict[str, str]:
-    """The sessions that this session waits for, with the id of the wait; the id of a question is
-    empty."""
+    """The sessions that this session waits for, each with the id of the wait, or with an empty text
+    if the wait does not check for circles, as a question."""
     row = await _row(store, session_id)
     if row is None:
         return {}
@@ -150,7 +153,8 @@ async def _awaited(store: Store, session_id: str) -> dict[str, str]:
     if row.owner is not None:
         for note in await store.list_documents(_WAITS, prefix=f"{session_id}/"):
             if note.body["epoch"] == row.epoch:
-                found[str(note.body["awaits"])] = note.key.partition("/")[2]
+                wait = note.key.partition("/")[2] if note.body["checks"] else ""
+                found[str(note.body["awaits"])] = wait
     return found
 
 
