@@ -393,7 +393,7 @@ async def test_output_and_handoff_guardrails_cannot_change_their_input() -> None
 
 
 async def test_an_output_that_cannot_be_copied_is_checked_uncopied() -> None:
-    class Stubborn:
+    class Stubborn(dict[str, Any]):
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError
 
