@@ -106,7 +106,6 @@ from ekiden.core.errors.messages import MessageNotFound as MessageNotFound
 from ekiden.core.errors.messages import QueryFailed as QueryFailed
 from ekiden.core.errors.messages import QueryTimeout as QueryTimeout
 from ekiden.core.errors.messages import SenderForged as SenderForged
-from ekiden.core.errors.messages import SessionDeadlock as SessionDeadlock
 from ekiden.core.errors.stored_data import ReplicaFailed as ReplicaFailed
 from ekiden.core.errors.stored_data import ReplicaRefused as ReplicaRefused
 from ekiden.core.errors.stored_data import ReplicaUnavailable as ReplicaUnavailable

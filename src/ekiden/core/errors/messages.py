@@ -19,6 +19,7 @@ EkidenError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from ekiden.core.errors import EkidenError
 
@@ -71,7 +72,8 @@ class QueryFailed(BusError):
 
 class DeadlockError(BusError):
     """Agents wait for each other in a circle (see `cycle`). This query was cancelled to end the
-    deadlock. Ask in another order, or send a message that needs no answer.
+    deadlock. Ask in another order, or send a message that needs no answer. Code that runs a session
+    which waits for this code gets the same error, and `cycle` has the sessions.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """
@@ -86,18 +88,16 @@ class DeadlockError(BusError):
         )
         self.cycle, self.victim, self.message_id = list(cycle), victim, message_id
 
-
-class SessionDeadlock(DeadlockError):
-    """Code of a run waits for a session that waits for this code, directly or through other
-    sessions (see `cycle`). Start the other run without waiting for it, or hand off."""
-
-    def __init__(self, cycle: Sequence[str]) -> None:
-        super().__init__(cycle, victim=cycle[0])
+    @classmethod
+    def of_sessions(cls, cycle: Sequence[str]) -> Self:
+        """The error of code that waits for a session which waits for this code."""
+        found = cls(cycle, victim=cycle[0])
         shown = " waits for ".join(f"session {each!r}" for each in cycle)
-        self.args = (
+        found.args = (
             f"deadlock: {shown}, so none of them could continue: let the code end before the other "
             "run starts, or hand the conversation off",
         )
+        return found
 
 
 class MailboxFull(BusError):

@@ -127,7 +127,7 @@ async def claimed(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
     """Claim the session. If `on_busy` is ``"wait"``, wait until it is free. Raises `SessionBusy`,
-    and `SessionDeadlock` if the session waits for the code that waits here."""
+    and `DeadlockError` if the session waits for the code that waits here."""
     try:
         return await _take(store, session_id, config, create)
     except SessionBusy:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from ekiden.core.errors import SessionError, StaleDocument, StoreError, UserError
 from ekiden.handoff.requests import asked_in, removal_of, requests_of
 from ekiden.runtime.handoff.requests import make
-from ekiden.runtime.loop.claim import claimed, owned, registered
+from ekiden.runtime.loop.claim import claimed, owned
+from ekiden.runtime.loop.live_runs import registered
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome import is_late, is_taken_up, store_withdrawal
 from ekiden.runtime.state.state import RunState

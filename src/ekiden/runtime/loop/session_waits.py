@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.current_agent import LOGGED
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.errors.messages import SessionDeadlock
+from ekiden.core.errors.messages import DeadlockError
 from ekiden.core.values import new_id
 from ekiden.runtime.loop.live_runs import live_run
 from ekiden.runtime.state.cursor import open_questions
@@ -45,7 +45,7 @@ async def waiting_for(
     store: Store, session_id: str, *, checks: bool = False
 ) -> AsyncIterator[SessionWait]:
     """Note, during the ``with`` block, that the running code waits for the session. Raises
-    `SessionDeadlock` if the session waits for this code. With `checks`, the block calls
+    `DeadlockError` if the session waits for this code. With `checks`, the block calls
     `SessionWait.check` again and again."""
     wait = SessionWait(store, session_id, checks=checks)
     try:
@@ -70,7 +70,7 @@ class SessionWait:
         return self._caller is not None
 
     async def check(self) -> None:
-        """Raise `SessionDeadlock` if the session waits for the runs that wait for this code."""
+        """Raise `DeadlockError` if the session waits for the runs that wait for this code."""
         if self._caller is None:
             return
         waiting = await self._waiting()
@@ -79,7 +79,7 @@ class SessionWait:
         await self._note(waiting)
         circle = await self._circle([run_id for run_id, _ in waiting])
         if circle is not None:
-            raise SessionDeadlock(circle)
+            raise DeadlockError.of_sessions(circle)
 
     async def end(self) -> None:
         """Forget the wait."""
