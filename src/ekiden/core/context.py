@@ -10,6 +10,9 @@ from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
     from typing_extensions import TypeVar
 
     from ekiden.core.profile import Budget
@@ -325,6 +328,42 @@ class RunContextWrapper(Generic[TContext]):
             priority=priority,
         )
         return await self._scope("request_approval").request_approval(request)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for this time. The session is suspended meanwhile, and no process has to run.
+
+        Like after `ask`, your code then runs again from its start, and this call returns::
+
+            await ctx.sleep(86_400)
+        """
+        if not 0 <= seconds < float("inf"):
+            raise UserError(f"a pause takes 0 seconds or more, not {seconds!r:.40}")
+        await self._scope("sleep").sleep(seconds)
+
+    def now(self) -> datetime:
+        """Return the current time in UTC. The time is recorded: if your code runs again, it gets
+        the same time. Use this method, `random` and `uuid` for everything that questions and calls
+        depend on::
+
+            await ctx.request_approval(f"The prices of {ctx.now():%d %B}?")
+        """
+        from datetime import UTC, datetime
+
+        return datetime.fromtimestamp(self._scope("now").now_us() / 1e6, UTC)
+
+    def random(self) -> float:
+        """Return a random number from 0.0 up to, but not including, 1.0. The number is recorded,
+        like the time of `now`."""
+        import random
+
+        number: float = self._scope("random").value("random", random.random)
+        return number
+
+    def uuid(self) -> UUID:
+        """Return a random UUID (version 4). It is recorded, like the time of `now`."""
+        import uuid
+
+        return uuid.UUID(self._scope("uuid").value("uuid", lambda: str(uuid.uuid4())))
 
     def _scope(self, method: str) -> AskScope:
         raise UserError(f"{method} works in tools and in agents that are code only")

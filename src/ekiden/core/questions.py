@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -253,6 +253,18 @@ class AskScope(Protocol):
 
     async def follow(self, items: Sequence[str]) -> None:
         """Wait for an answer to one of these inbox items, which another session created."""
+        ...
+
+    def value(self, name: str, new: Callable[[], Any]) -> Any:
+        """Return the JSON value of `new`, or the recorded value if the code runs again."""
+        ...
+
+    def now_us(self) -> int:
+        """Return the recorded time, in microseconds since 1970."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, with the session suspended."""
         ...
 
 

@@ -15,6 +15,7 @@ EkidenError
 │   ├── CommandForgotten
 │   ├── AnswerUnusable
 │   ├── CompensationNotFindable
+│   ├── CodeNotDeterministic
 │   └── ConditionError
 ├── RoutingError
 │   └── NoRoute
@@ -274,6 +275,21 @@ class CallChanged(UserError):
             f"changes; {way_out}"
         )
         self.before, self.item = before, item
+
+
+class CodeNotDeterministic(UserError):
+    """Code that runs again asks for something else each time, for example because a question
+    contains the current time. Use `ctx.now()`, `ctx.random()` and `ctx.uuid()`, whose values are
+    stored, and resume the run."""
+
+    code = "run.not_deterministic"
+
+    def __init__(self, agent: str, what: str, *, changes: int) -> None:
+        super().__init__(
+            f"the code of agent {agent!r} was run again and {what} for the {changes + 1}th time "
+            "differently at the same place: what code asks must not contain the current time or "
+            "a random value; use ctx.now(), ctx.random() or ctx.uuid(), and resume the run"
+        )
 
 
 class ConditionError(UserError):

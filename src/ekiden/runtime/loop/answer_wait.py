@@ -26,8 +26,8 @@ from ekiden.runtime.outcome import finish, recorded_outcome, store_end
 from ekiden.runtime.questions.answers import count_used
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.questions.due import run_timers, seconds_to_timer
-from ekiden.runtime.questions.questions import QUERY_TIMER, read_item
-from ekiden.runtime.questions.sessions import OWN_LIMITS
+from ekiden.runtime.questions.questions import read_item
+from ekiden.runtime.questions.sessions import OWN_LIMITS, QUERY_TIMER
 from ekiden.runtime.state.budget import Spent, keep_limit, left_of
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget, open_questions
 from ekiden.runtime.state.state import RunState

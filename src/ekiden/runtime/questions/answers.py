@@ -28,6 +28,7 @@ from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import UnknownPrice, own_left, spend_own
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.journal import OF
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable
@@ -229,6 +230,8 @@ def _settle_step(
         "state": state,
         "answer": answer,
     }
+    if question.of is not None:
+        result[OF] = question.of
     if at_us is not None:
         result["at_us"] = at_us
     if closed:

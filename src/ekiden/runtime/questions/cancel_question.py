@@ -22,8 +22,7 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed
 from ekiden.core.values import owner_name
 from ekiden.runtime.questions.due import restart_timeouts
-from ekiden.runtime.questions.questions import QUERY_TIMER
-from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.questions.sessions import ANSWERS, QUERY_TIMER
 from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 from ekiden.runtime.state.parts import SideWrites
@@ -102,6 +101,8 @@ WITHDRAWN = Failed("ask.withdrawn", "the agent that asked no longer waits for th
 """The outcome of a session whose answer is no longer needed."""
 _ABANDON_S = 10.0
 _NOT_NEEDED = "the run no longer waits"
+REPLACED = "the code now asks something else"
+"""Why a question was withdrawn, if the code that runs again asks another one in its place."""
 
 
 async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
@@ -148,7 +149,7 @@ async def withdraw(
     for key, question in questions.items():
         if question.kind == "query":
             withdraw_query(run, question)
-        elif await _withdraw_item(run.store, question, by, _NOT_NEEDED) == "answered":
+        elif await withdraw_item(run.store, question, by, _NOT_NEEDED) == "answered":
             answered[key] = question
     if any(question.kind == "inbox" for question in questions.values()):
         await restart_timeouts(run)
@@ -175,7 +176,7 @@ def timer_end(question: OpenQuestion) -> DocumentWrite:
 
 def is_withdrawn_by_run(item: InboxItem) -> bool:
     """Whether the asking run withdrew the item. `False` if a person withdrew the item."""
-    return item.status == "cancelled" and item.reason == _NOT_NEEDED
+    return item.status == "cancelled" and item.reason in (_NOT_NEEDED, REPLACED)
 
 
 async def is_withdrawn(run: RunState) -> bool:
@@ -286,7 +287,7 @@ async def withdraw_stored(
     side = SideWrites()
     for question in questions:
         if question.kind == "inbox":
-            await _withdraw_item(store, question, by, reason)
+            await withdraw_item(store, question, by, reason)
             continue
         side.documents.append(timer_end(question))
         side.settles.append(MessageSettle(key=question.id, state="cancelled"))
@@ -295,7 +296,7 @@ async def withdraw_stored(
     return side
 
 
-async def _withdraw_item(store: Store, question: OpenQuestion, by: str, reason: str) -> str:
+async def withdraw_item(store: Store, question: OpenQuestion, by: str, reason: str) -> str:
     """Withdraw the question to people; returns its status if it was closed before."""
     from ekiden.inbox import Inbox
 

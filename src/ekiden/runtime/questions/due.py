@@ -11,8 +11,7 @@ from typing import Any
 
 from ekiden.core.conversation.messages import Letter, error_json, timeout_of
 from ekiden.core.errors import SessionError, StoreError
-from ekiden.runtime.questions.questions import QUERY_TIMER
-from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id
+from ekiden.runtime.questions.sessions import ANSWERS, QUERY_TIMER, bus_session_id
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import (

@@ -4,7 +4,7 @@ answer."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,11 +27,20 @@ from ekiden.core.errors.messages import (
 )
 from ekiden.core.questions import DEFAULT_ROLE, ApprovalRequest, Ask, InboxAnswer, InboxItem
 from ekiden.core.values import dumps, new_id, priority_number
-from ekiden.runtime.questions.sessions import notice_session, question_session
+from ekiden.runtime.questions.cancel_question import REPLACED, withdraw_item, withdraw_query
+from ekiden.runtime.questions.sessions import QUERY_TIMER, notice_session, question_session
 from ekiden.runtime.state.cursor import OpenQuestion
+from ekiden.runtime.state.journal import OF, Journal, Place, digest_of, replaced
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import check_variable
-from ekiden.storage.base import DocumentWrite, QueuePut, QueueStore, SessionOpening, Store
+from ekiden.storage.base import (
+    DocumentWrite,
+    MessageFilter,
+    QueuePut,
+    QueueStore,
+    SessionOpening,
+    Store,
+)
 from ekiden.storage.records import NORMAL
 from ekiden.storage.timers import Timer, timer_write
 
@@ -55,17 +64,15 @@ def is_suspended(exc: BaseException) -> bool:
     return isinstance(exc, Suspended)
 
 
-QUERY_TIMER = "query"
 FOR_EVER_S = 3.2e9
 """The lease of a question in the mailbox. Only the session that was opened for the question may
 answer it."""
 
 
 class CodeQuestions:
-    """The questions of one piece of code. A question is identified by its position in their
-    order."""
+    """The questions of one piece of code, which its journal identifies."""
 
-    __slots__ = ("_asked", "_in_progress", "_run", "_step", "_task", "_told")
+    __slots__ = ("_in_progress", "_run", "_step", "_task", "journal")
 
     def __init__(
         self,
@@ -78,39 +85,79 @@ class CodeQuestions:
         """`in_progress` is a context that is open while a question is prepared. The code is
         suspended only after it is closed, so that concurrent questions are asked in one commit."""
         self._run = run
+        self.journal = Journal(run, step)
         self._step = step
         self._task = task or run.task_id
         """The task of the asked agents. It is a node of the wait-for graph."""
-        self._asked = 0
-        self._told = 0
         self._in_progress = in_progress
 
     async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
         """Return the stored answers. Raises `Suspended` while an answer is missing."""
         if not questions:
             raise UserError("nothing was asked: the list of questions is empty")
-        keys = [self._next_key() for _ in questions]
-        group = f"{self._run.session_id}:{keys[0]}" if mode == "any" else None
-        fresh = [
-            (key, question)
-            for key, question in zip(keys, questions, strict=True)
-            if key not in self._run.memo and key not in self._run.cursor.questions.open
-        ]
-        if fresh:
-            with self._in_progress():
-                await self._stage(fresh, group, mode)
+        most = self._run.config.bus.max_payload
+        for question in questions:
+            _check_payload(question, most)
+        positions = [self.journal.position("ask") for _ in questions]
+        asked = list(zip(positions, questions, strict=True))
+        with self._in_progress():
+            places = [await self._place_of(*each) for each in asked]
+            if mode == "any" and not all(place.is_known for place in places):
+                answer = self._good_answer(places, questions)
+                if answer is not None:
+                    return [answer]
+                # Questions that an unused answer had withdrawn are asked again.
+                places = [await self._place_of(*each, anew=True) for each in asked]
+            group = f"{self._run.session_id}:{positions[0]}" if mode == "any" else None
+            await self._stage(places, questions, group, mode)
+        keys = [place.key for place in places]
         if mode == "any":
             return [self._first(keys, questions)]
         return self._all(keys, questions)
 
+    async def _place_of(self, position: str, question: Ask, *, anew: bool = False) -> Place:
+        known = {}
+        for key in self.journal.has_no_digest(position):
+            before = await self._asked_before(key, question)
+            if before is not None:
+                known[key] = _digest_of_ask(before)
+        memo, of = self._run.memo, _digest_of_ask(question)
+        place = self.journal.find(position, of, known=known)
+        while anew and place.is_known and memo.get(place.key, {}).get("state") == "cancelled":
+            place = self.journal.find(position, of, known=known, but=(*place.earlier, place.key))
+        if not place.is_known:
+            await self.journal.limit_changes(place, f"asked {question.agent!r}")
+        return place
+
+    async def _asked_before(self, key: str, question: Ask) -> Ask | None:
+        """The question that was stored under this key, from its message; `None` if there is none.
+        The message has no budget and no words, so these count as equal."""
+        found = await self._run.store.find_messages(
+            MessageFilter(keys=[_id_of(self._run, key)]), limit=1
+        )
+        if not found:
+            return None
+        message = Letter.from_json(found[0].body).message
+        return replace(
+            question,
+            agent=message.to_agent or "",
+            subject=message.subject,
+            payload=message.payload,
+        )
+
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
         """Send a notice with the next commit, unless it was sent before a restart."""
         run = self._run
-        self._told += 1
-        key = f"{self._step}.n{self._told}"
-        if key in run.memo:
-            return
         _check_payload(note, self._run.config.bus.max_payload)
+        position = self.journal.position("tell")
+        of = digest_of("tell", note.agent, note.subject, note.payload)
+        # Older data has no digests of notices.
+        place = self.journal.find(
+            position, of, known=dict.fromkeys(self.journal.has_no_digest(position), of)
+        )
+        if place.is_known:
+            return
+        await self.journal.limit_changes(place, f"told {note.agent!r}")
         self._check_depth(note.agent)
         message = self._message("notify", note, ttl_s=ttl_s)
         opening, letter = None, None
@@ -125,11 +172,12 @@ class CodeQuestions:
                 priority=message.priority,
                 ttl_s=ttl_s,
             )
-        run.put_message(partial(self._send, key, message, opening, letter))
+        run.put_message(partial(self._send, place, of, message, opening, letter))
 
     def _send(
         self,
-        key: str,
+        place: Place,
+        of: str,
         message: AgentMessage,
         opening: SessionOpening | None,
         letter: QueuePut | None,
@@ -142,19 +190,34 @@ class CodeQuestions:
             )
         if letter is not None:
             run.side_writes.messages.append(letter)
-        details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
+        details: dict[str, Any] = {
+            "id": message.id,
+            "to": message.to_agent,
+            "subject": message.subject,
+        }
         if opening is not None:
             details["session"] = opening.new.id
+        if place.earlier:
+            details["changed"] = True
         run.record("message", details={"tells": details})
-        run.remember(key, True)
+        run.remember(place.key, {OF: of})
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
         """Return a person's decision. Raises `Suspended` until a person has decided."""
         run = self._run
-        key = self._next_key()
-        if key not in run.memo and key not in run.cursor.questions.open:
-            check_variable("the context of a question to people", request.context)
+        check_variable("the context of a question to people", request.context)
+        position = self.journal.position("approval")
+        of = _digest_of_request(request)
+        known = {}
+        for key in self.journal.has_no_digest(position):
+            before = await read_item(run.store, _id_of(run, key))
+            if before is not None:
+                known[key] = _digest_of_request(before)
+        place = self.journal.find(position, of, known=known)
+        if not place.is_known:
+            await self.journal.limit_changes(place, "asked people")
             with self._in_progress():
+                await self._replace(place)
                 now_us = await run.store.now_us()
             item = InboxItem(
                 kind="approval",
@@ -170,8 +233,74 @@ class CodeQuestions:
                 role=request.role or DEFAULT_ROLE,
                 session_id=run.session_id,
             )
-            post(run, key, item)
-        return decided(run, key)
+            post(run, place.key, item, of=of)
+        return decided(run, place.key)
+
+    def value(self, name: str, new: Callable[[], Any]) -> Any:
+        """See `AskScope`."""
+        run, position = self._run, self.journal.position("value")
+        place = self.journal.find(position, name)
+        if place.is_known:
+            return run.memo[place.key]["value"]
+        value = new()
+        run.remember(place.key, {OF: name, "value": value})
+        return value
+
+    def now_us(self) -> int:
+        """See `AskScope`."""
+        now_us: int = self.value("now", self._run.config.clock.now_us)
+        return now_us
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait with the session suspended. Raises `Suspended` until the time is over."""
+        run, position = self._run, self.journal.position("sleep")
+        of = digest_of("sleep", seconds)
+        place = self.journal.find(position, of)
+        if not place.is_known:
+            await self.journal.limit_changes(place, "slept")
+            with self._in_progress():
+                await self._replace(place)
+                now_us = await run.store.now_us()
+            run.put_question(place.key, partial(pause, run, place.key, seconds, now_us, of))
+        if place.key not in run.memo:
+            raise Suspended
+
+    async def _replace(self, place: Place) -> None:
+        """Withdraw the open questions that the code asked at this position before.
+
+        If a person has answered meanwhile, the answer is collected and kept, but not used.
+        """
+        run = self._run
+        for key in place.earlier:
+            question = run.cursor.questions.open.get(key)
+            if question is None:
+                continue
+            if question.kind == "inbox":
+                by = run.agent.name
+                if await withdraw_item(run.store, question, by, REPLACED) == "answered":
+                    continue
+                withdraw = None
+            else:
+                withdraw = withdraw_query
+            run.put_question(key, partial(self._put_replaced, key, question, withdraw))
+
+    def _put_replaced(
+        self,
+        key: str,
+        question: OpenQuestion,
+        withdraw: Callable[[RunState, OpenQuestion], None] | None,
+    ) -> None:
+        run = self._run
+        if withdraw is not None:
+            withdraw(run, question)
+            about = {"id": question.id, "from": question.recipient, "state": "cancelled"}
+            run.record("message", details={"answer": {**about, "reason": REPLACED}})
+        else:
+            about = {"item": question.id, "status": "cancelled", "by": run.agent.name}
+            run.record("inbox", details={**about, "kind": "approval", "reason": REPLACED})
+        entry = {"id": question.id, "who": question.recipient, "by": run.agent.name}
+        run.remember(key, replaced({**entry, "state": "cancelled", "answer": None}))
+        run.cursor.questions.open.pop(key, None)
 
     async def follow(self, items: Sequence[str]) -> None:
         """Wait until one of these inbox items, which another session posted, is closed.
@@ -191,17 +320,28 @@ class CodeQuestions:
         run.cursor.questions.open[key] = OpenQuestion("inbox", item, run.config.operator)
 
     async def _stage(
-        self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: GroupMode
+        self,
+        places: Sequence[Place],
+        questions: Sequence[Ask],
+        group: str | None,
+        mode: GroupMode,
     ) -> None:
+        """Prepare the questions that are new."""
         run = self._run
-        nodes = []
-        for _, question in fresh:
-            _check_payload(question, self._run.config.bus.max_payload)
-            nodes.append(await self._node(question.agent))
+        fresh = [
+            (place, question)
+            for place, question in zip(places, questions, strict=True)
+            if not place.is_known
+        ]
+        if not fresh:
+            return
+        nodes = [await self._node(question.agent) for _, question in fresh]
         now_us = await run.store.now_us()
         together = None if group is None else (group, mode)
-        for (key, question), node in zip(fresh, nodes, strict=True):
-            run.put_question(key, partial(self._post, key, question, node, together, now_us))
+        for (place, question), node in zip(fresh, nodes, strict=True):
+            await self._replace(place)
+            put = partial(self._post, place.key, question, node, together, now_us)
+            run.put_question(place.key, put)
 
     def check(self, question: Ask) -> None:
         """Raise `UserError` or `BusError` if the question cannot be asked."""
@@ -250,6 +390,7 @@ class CodeQuestions:
             None if group is None else group[0],
             due_us,
             round(run.spent_s(), 6),
+            of=_digest_of_ask(question),
         )
         details = {"id": message.id, "to": question.agent, "subject": question.subject}
         if child is not None:
@@ -309,10 +450,6 @@ class CodeQuestions:
             depth=int(run.meta.get("ask_depth", 0)) + 1,
         )
 
-    def _next_key(self) -> str:
-        self._asked += 1
-        return f"{self._step}.q{self._asked}"
-
     def _all(self, keys: Sequence[str], questions: Sequence[Ask]) -> list[tuple[str, Any]]:
         memo = self._run.memo
         if any(key not in memo for key in keys):
@@ -321,6 +458,16 @@ class CodeQuestions:
             (question.agent, _answer(memo[key], question))
             for key, question in zip(keys, questions, strict=True)
         ]
+
+    def _good_answer(
+        self, places: Sequence[Place], questions: Sequence[Ask]
+    ) -> tuple[str, Any] | None:
+        for place, question in zip(places, questions, strict=True):
+            stored = self._run.memo.get(place.key) if place.is_known else None
+            if stored is not None and stored["state"] != "cancelled":
+                with suppress(BusError):
+                    return question.agent, _answer(stored, question)
+        return None
 
     def _first(self, keys: Sequence[str], questions: Sequence[Ask]) -> tuple[str, Any]:
         failure: Exception | None = None
@@ -348,14 +495,28 @@ def _check_payload(question: Ask, most: int) -> None:
         )
 
 
+def _digest_of_ask(question: Ask) -> str:
+    """Everything that the other agent sees, and that limits its answer."""
+    budget = question.budget
+    limits = None if budget is None else [budget.tokens, budget.seconds, budget.money]
+    passed = (question.payload, limits, question.max_turns, question.words)
+    return digest_of("ask", question.agent, question.subject, *passed)
+
+
+def _digest_of_request(request: ApprovalRequest | InboxItem) -> str:
+    """Everything that people see, except for the time that they have."""
+    passed = (request.context, request.body, request.role or DEFAULT_ROLE, request.default)
+    return digest_of("approval", request.subject, list(request.options), *passed)
+
+
+def _id_of(run: RunState, key: str) -> str:
+    """The id of the message or of the inbox item of a stored question."""
+    question = run.cursor.questions.open.get(key)
+    return str(run.memo[key]["id"]) if question is None else question.id
+
+
 def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
     """The payload of a stored answer, or its error as an exception."""
-    if stored["who"] != question.agent:
-        raise UserError(
-            f"{stored['who']!r} was asked here before the code was interrupted, and "
-            f"{question.agent!r} is asked now: questions must not depend on chance, time or "
-            "anything else that changes"
-        )
     asked = AgentMessage(
         id=stored["id"],
         type="query",
@@ -383,8 +544,9 @@ def deadline(now_us: int, seconds: float | None) -> int | None:
     return None if seconds is None else now_us + int(seconds * 1e6)
 
 
-def post(run: RunState, key: str, item: InboxItem) -> None:
-    """Ask people with the next commit. The step with this `key` gets their answer."""
+def post(run: RunState, key: str, item: InboxItem, *, of: str | None = None) -> None:
+    """Ask people with the next commit. The step with this `key` gets their answer. `of` is the
+    digest of the command that asks."""
     if not run.is_reachable:
         raise UserError(
             "a question to people cannot be answered: this run is kept in memory only; give it "
@@ -396,7 +558,7 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
         for document in writes:
             run.write(document)
         role = run.config.operator if item.role == DEFAULT_ROLE else item.role
-        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role, of=of)
         run.record("inbox", details={**posted_details(item), "role": role})
 
     run.put_question(key, put)
@@ -435,7 +597,7 @@ PAUSES = "pauses"
 """The queue of pauses. A pause is a message that no process answers."""
 
 
-def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
+def pause(run: RunState, key: str, seconds: float, now_us: int, of: str | None = None) -> None:
     """Begin a pause with the next commit. The step with this `key` gets its result after these
     seconds.
 
@@ -461,7 +623,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
     )
     run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
     run.cursor.questions.open[key] = OpenQuestion(
-        "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
+        "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6), of=of
     )
 
 

@@ -22,6 +22,8 @@ from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
 from ekiden.storage.records import NORMAL
 
+QUERY_TIMER = "query"
+"""The kind of the timers that end questions to agents."""
 ANSWERS = "answers"
 """The key in a session's meta with the id of the message that the session's outcome answers."""
 OWN_LIMITS = "own_limits"

@@ -130,7 +130,9 @@ class Committing(Recording):
         again."""
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
         was_started = self.cursor.progress.started
+        values = self.recorded_values()
         self.discard()
+        self._steps.update(values)
         # The step also started the agent, and that is not run again.
         if was_started and not self.cursor.progress.started:
             self.cursor.progress.started = True
@@ -246,6 +248,7 @@ class Committing(Recording):
             needed = {each.variables for each in stored}
             needed.update(key for each in stored for key in each.shared_steps)
             steps = {key: value for key, value in self._steps.items() if key in needed}
+            steps |= self.recorded_values()
             try:
                 await self.store.commit(
                     self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
@@ -258,16 +261,20 @@ class Committing(Recording):
             self._stored_cursor = cursor
 
     async def commit_step(self, key: str, value: Any) -> None:
-        """Store only this result now, without the rest of the current step."""
+        """Store only this result and the recorded values now, without the rest of the current
+        step."""
         if self.broken is not None:
             raise self.broken
         async with self._committing:
-            step = Commit(patch=SessionPatch(), events=(), steps={key: value})
+            values = self.recorded_values()
+            step = Commit(patch=SessionPatch(), events=(), steps={**values, key: value})
             try:
                 cancelled = await self._stored(step)
             except (SessionError, StoreUnavailable) as exc:
                 self.broken = exc
                 raise
+            for each in values:
+                del self._steps[each]
         if cancelled is not None:
             raise cancelled
 

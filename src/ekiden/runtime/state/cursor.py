@@ -146,12 +146,16 @@ class OpenQuestion:
     """The time of the question, in seconds of work on the run."""
     counted: Mapping[str, Any] | None = None
     """The part of the other session's usage that the run has already counted."""
+    of: str | None = None
+    """The digest of the command that asked. See `runtime.state.journal`."""
 
     def to_json(self) -> list[Any]:
         """Return the question as a short list."""
         data = [
             self.kind, self.id, self.recipient, self.session, self.group, self.due_us, self.at_s
         ]  # fmt: skip
+        if self.of is not None:
+            return [*data, dict(self.counted) if self.counted else None, self.of]
         return [*data, dict(self.counted)] if self.counted else data
 
 

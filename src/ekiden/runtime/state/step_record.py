@@ -36,6 +36,8 @@ again."""
 
 _CHECKPOINT = lazy_pattern(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
 
+_VALUE = lazy_pattern(r"[.]v[0-9]+(?:r[0-9]+)?\Z", re.ASCII)
+
 REWOUND = "rewound"
 """The key, in a snapshot before a rewind, with the state of the session after the rewind."""
 
@@ -357,6 +359,11 @@ class Recording:
     def remembered(self, keys: Iterable[str]) -> dict[str, Any]:
         """The results under these keys that the next `commit` stores."""
         return {key: self._steps[key] for key in keys if key in self._steps}
+
+    def recorded_values(self) -> dict[str, Any]:
+        """The values that code got from the journal (see `runtime.state.journal`) and that are not
+        stored yet. They are stored with the next question, and before the next effect."""
+        return {key: value for key, value in self._steps.items() if _VALUE.search(key)}
 
     def remembered_under(self, prefix: str) -> dict[str, Any]:
         """The results under keys with this prefix that the next `commit` stores."""

@@ -282,16 +282,6 @@ async def test_only_code_that_can_be_run_again_may_ask() -> None:
         await by_hand.tell("sales", "?")
 
 
-async def test_questions_that_change_between_two_runs_of_the_code_are_noticed() -> None:
-    names = iter(["a", "b"])
-
-    async def pm(ctx: CodeContext[Any]) -> Any:
-        return await ctx.ask(next(names), "?")
-
-    with pytest.raises(UserError, match="'a' was asked here before"):
-        await Runner.run(team_of(pm=pm, a=sales, b=sales), "go")
-
-
 async def test_questions_that_lead_to_questions_end_at_the_depth_limit() -> None:
     depths: list[str] = []
 
