@@ -7,7 +7,6 @@ command before the code ends. What must be returned, such as a handoff, is noted
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine
@@ -58,7 +57,7 @@ class Command(Coroutine[Any, Any, T]):
     def _step(self, step: Callable[..., Any], *given: Any) -> Any:
         commands = self._commands
         if commands.is_closed and not self.is_started:
-            raise asyncio.CancelledError  # The task of this command begins after the code's end.
+            raise _cancelled()  # The task of this command begins after the code's end.
         self.is_started = True
         try:
             return step(*given)
@@ -66,8 +65,14 @@ class Command(Coroutine[Any, Any, T]):
             commands.made.pop(self, None)
             if commands.is_closed and not isinstance(exc, StopIteration):
                 # The code has ended, so nothing handles the exception, and asyncio would log it.
-                raise asyncio.CancelledError from None
+                raise _cancelled() from None
             raise
+
+
+def _cancelled() -> BaseException:
+    from asyncio import CancelledError  # Agents are defined without asyncio.
+
+    return CancelledError()
 
 
 class Origin:

@@ -329,6 +329,7 @@ class RunContextWrapper(Generic[TContext]):
         )
         return await self._scope("request_approval").request_approval(request)
 
+    @command
     async def sleep(self, seconds: float) -> None:
         """Wait for this time. The session is suspended meanwhile, and no process has to run.
 
