@@ -35,7 +35,7 @@ TIMED_ROUNDS: Final = 10
 TIMED_PROCESSES: Final = 3
 TIMEOUT_S: Final = 1800
 
-GROUPS: Final = {"server": 6, "library": 3, "version": 1, "memory": 1}
+GROUPS: Final = {"server": 4, "library": 2, "version": 1, "memory": 1}
 """The groups of scenarios, the longest first, and how often each is counted. Each group has its own
 process. The server's background work needs more rounds, of which a few contain more of it."""
 
