@@ -151,7 +151,7 @@ bench: setup  ## All figures as JSON, in 3 to 5 minutes; STORE=postgresql://… 
 	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store '$(STORE)')
 
 bench-gate: setup  ## Fail if Ekiden has become slower; counts instructions, so load does not matter
-	@$(BIN)/python -m benchmarks.gate $(if $(JSON),--json) $(if $(UPDATE),--update '$(UPDATE)' --reason '$(REASON)')
+	@$(BIN)/python -m benchmarks.gate $(GATE:%=--group %) $(if $(JSON),--json) $(if $(UPDATE),--update '$(UPDATE)' --reason '$(REASON)')
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	@$(PIP) --require-hashes -r requirements/docs.lock
