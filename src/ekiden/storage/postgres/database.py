@@ -32,6 +32,16 @@ FOREIGN: tuple[type[BaseException], ...] = (
 )
 """The errors of a driver call when the database or the network fails."""
 
+_BROKEN = (
+    asyncpg.AdminShutdownError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    ConnectionError,
+)
+"""The errors of a connection that is ended while it joins: another one may work."""
+_BROKEN_JOINS = 9
+
 ROLLED_BACK: tuple[type[BaseException], ...] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -221,14 +231,18 @@ class ConnectionPool:
                 if _is_open(connection) and self._loop.time() - since <= _IDLE_S:
                     return connection
                 self._close_later(connection)
-            connection = await self.pool.acquire()
-            self._out_since[connection] = self._loop.time()
-            try:
-                await self._join(connection)
-            except BaseException:
-                await self._release(connection)
-                raise
-            return connection
+            for is_last in (*[False] * _BROKEN_JOINS, True):
+                connection = await self.pool.acquire()
+                self._out_since[connection] = self._loop.time()
+                try:
+                    await self._join(connection)
+                except BaseException as exc:
+                    await self._release(connection)
+                    if is_last or not isinstance(exc, _BROKEN):
+                        raise
+                else:
+                    return connection
+            raise AssertionError("the last try returns or raises")
         except BaseException:
             self._room.release()
             raise
