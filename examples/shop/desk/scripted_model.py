@@ -117,10 +117,20 @@ _TOPICS = {
 """The agent for each topic; the first topic with a matching word counts."""
 
 
+def _unknown(request: Request) -> AnswerStep:
+    """The answer after a failed look-up, whose result is the text of an error."""
+    return request.say(
+        f"I do not find the order {request.order}. Please check its number.",
+        f"找不到订单 {request.order}，请核对订单号。",
+    )
+
+
 def _orders(request: Request) -> AnswerStep:
     if "lookup_order" not in request.done:
         return call("lookup_order", order_id=request.order)
     order = request.done["lookup_order"]
+    if not isinstance(order, dict):
+        return _unknown(request)
     if "estimate_delivery" in request.tools and "estimate_delivery" not in request.done:
         return call("estimate_delivery", order_id=request.order)
     days = request.done.get("estimate_delivery")
@@ -139,6 +149,8 @@ def _refunds(request: Request) -> AnswerStep:
     if "check_refund" not in request.done:
         return call("check_refund", order_id=order_id)
     checked = request.done["check_refund"]
+    if not isinstance(checked, dict):
+        return _unknown(request)
     if not checked["is_back"]:
         return request.say(
             f"Order {order_id} is not back yet. Please send it back first.",

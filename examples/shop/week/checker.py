@@ -71,6 +71,12 @@ class Facts:
         return found
 
 
+def _store(folder: Path) -> str:
+    """The store of the week. An SQLite store is in the folder, which may be a copy."""
+    own = folder / "ekiden.db"
+    return str(own) if own.exists() else (folder / "store.txt").read_text()
+
+
 async def read(folder: Path) -> Facts:
     """Read the folder of a finished week."""
     with closing(sqlite3.connect(folder / "books.db")) as books:
@@ -81,7 +87,7 @@ async def read(folder: Path) -> Facts:
         )
     plan = json.loads((folder / "plan.json").read_text())
     facts = Facts(plan=plan, payments=payments, pickups=pickups, attempts=attempts)
-    async with Ekiden.open((folder / "store.txt").read_text()) as ekiden:
+    async with Ekiden.open(_store(folder)) as ekiden:
         facts.sessions = {each.session_id: each async for each in ekiden.sessions.list()}
         facts.items = [each async for each in ekiden.inbox.list(status="any", snoozed=True)]
         facts.handoffs = [each async for each in ekiden.handoffs.list()]
