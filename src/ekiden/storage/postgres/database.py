@@ -32,7 +32,7 @@ FOREIGN: tuple[type[BaseException], ...] = (
 )
 """The errors of a driver call when the database or the network fails."""
 
-_BROKEN = (
+_ENDED = (
     asyncpg.AdminShutdownError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -40,7 +40,7 @@ _BROKEN = (
     ConnectionError,
 )
 """The errors of a connection that is ended while it joins: another one may work."""
-_BROKEN_JOINS = 9
+_ENDED_JOINS = 9
 
 ROLLED_BACK: tuple[type[BaseException], ...] = (
     asyncpg.SerializationError,
@@ -231,14 +231,14 @@ class ConnectionPool:
                 if _is_open(connection) and self._loop.time() - since <= _IDLE_S:
                     return connection
                 self._close_later(connection)
-            for is_last in (*[False] * _BROKEN_JOINS, True):
+            for is_last in (*[False] * _ENDED_JOINS, True):
                 connection = await self.pool.acquire()
                 self._out_since[connection] = self._loop.time()
                 try:
                     await self._join(connection)
                 except BaseException as exc:
                     await self._release(connection)
-                    if is_last or not isinstance(exc, _BROKEN):
+                    if is_last or not isinstance(exc, _ENDED):
                         raise
                 else:
                     return connection
