@@ -52,7 +52,7 @@ def test_a_refund_without_approval_is_nowhere_shown_as_done(
     else:
         console.run("never mind", "s1", agent="desk")
     console.open("sessions/s1")
-    is_state(console, "Stopped" if way == "stopped" else "Finished")
+    is_state(console, "Stopped" if way == "stopped" else "With errors")
     tool = console.page.locator(".entry.tool")
     expect(tool).to_contain_text("Interrupted" if way == "stopped" else "Not run")
     expect(tool).not_to_contain_text("Done")
@@ -94,18 +94,30 @@ def test_each_outcome_of_a_session_has_a_label_of_its_own(
 ) -> None:
     no = {"type": "refusal", "refusal": "I must not."}
     refusal = {"type": "message", "role": "assistant", "content": [no]}
-    play = Play(say("Here you are."), [refusal], transfer("desk", reason="orders"))
+    play = Play(
+        say("Here you are."),
+        [refusal],
+        transfer("travel", reason="a seat"),
+        call("book", seat="seven"),
+        say("The seat could not be booked."),
+        transfer("desk", reason="orders"),
+    )
     console = open_console(graph_team(play))
     console.run("hello", "finished")
     console.run("hello", "refused")
+    console.run("hello", "faulty")
     console.api("POST", "/runs", {"input": "x", "session_id": "over", "max_turns": 1})
     console.open("sessions")
     rows = console.page.locator(".session-row")
     expect(rows.filter(has_text="finished")).to_contain_text("✓ Finished")
     expect(rows.filter(has_text="refused")).to_contain_text("✕ Refused")
+    expect(rows.filter(has_text="faulty")).to_contain_text("✕ With errors")
     expect(rows.filter(has_text="over")).to_contain_text("✕ Out of budget")
     expect(console.page.locator(".session-row .badge", has_text="Idle")).to_have_count(0)
     picture(console, "sessions", tmp_path)
+    console.page.get_by_label("Conclusion").select_option("With errors")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("faulty")
     console.open("sessions/finished/graph")
     expect(console.page.locator("main")).to_contain_text("✓ Finished")
 

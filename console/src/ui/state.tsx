@@ -10,8 +10,8 @@ import { Badge, SIGNS, type Tone } from "./basics";
 export type Look = readonly [Tone, Word];
 
 export type SessionState = SessionSummary["state"];
-type Outcome = NonNullable<SessionSummary["outcome"]>;
-type Standing = Pick<SessionSummary, "state" | "outcome" | "run_id">;
+export type Conclusion = NonNullable<SessionSummary["conclusion"]>;
+type Standing = Pick<SessionSummary, "state" | "outcome" | "conclusion" | "run_id">;
 
 export const STATES: Record<SessionState, Look> = {
   working: ["busy", "common.working"],
@@ -21,18 +21,20 @@ export const STATES: Record<SessionState, Look> = {
   idle: ["neutral", "common.idle"],
 };
 
-/** How the last run of a session ended, where nobody works on it. */
-const OUTCOMES: Record<Outcome, Look> = {
-  done: ["good", "common.finished"],
-  waiting: ["wait", "common.waiting_person"],
+const FINISHED: Look = ["good", "common.finished"];
+/** How well the last run of a session went, where nobody works on it. */
+export const CONCLUSIONS: Record<Conclusion, Look> = {
+  succeeded: FINISHED,
+  with_errors: ["bad", "common.with_errors"],
   refused: ["bad", "common.refused"],
-  failed: ["bad", "common.state_failed"],
+  rolled_back: ["bad", "common.handoff_rolled_back"],
   out_of_budget: ["bad", "common.out_of_budget"],
+  failed: ["bad", "common.state_failed"],
+  stopped: ["neutral", "common.stopped"],
 };
-const STOPPED: Look = ["neutral", "common.stopped"];
 
-/** A session at rest stands as its last run ended; a run without an outcome was stopped. */
-export function sessionLook({ state, outcome, run_id: run }: Standing): Look {
+/** A session at rest stands as its last run went; a run without an outcome was stopped. */
+export function sessionLook({ state, outcome, conclusion, run_id: run }: Standing): Look {
   switch (state) {
     case "working":
     case "waiting_agent":
@@ -40,8 +42,8 @@ export function sessionLook({ state, outcome, run_id: run }: Standing): Look {
       return STATES[state];
     case "failed":
     case "idle":
-      if (outcome) return OUTCOMES[outcome];
-      return run ? STOPPED : STATES[state];
+      if (conclusion) return CONCLUSIONS[conclusion];
+      return outcome ? FINISHED : run ? CONCLUSIONS.stopped : STATES[state];
   }
 }
 
@@ -109,12 +111,12 @@ export const SPANS: Record<SpanState, Look> = {
 const ENDINGS: Record<string, Look> = {
   withdrawn: ["neutral", "common.question_withdrawn"],
   abandoned: ["neutral", "trace.abandoned"],
-  stopped: STOPPED,
-  cancelled: STOPPED,
+  stopped: CONCLUSIONS.stopped,
+  cancelled: CONCLUSIONS.stopped,
   rewound: ["neutral", "trace.rewound"],
-  refused: OUTCOMES.refused,
-  failed: OUTCOMES.failed,
-  out_of_budget: OUTCOMES.out_of_budget,
+  refused: CONCLUSIONS.refused,
+  failed: CONCLUSIONS.failed,
+  out_of_budget: CONCLUSIONS.out_of_budget,
 };
 
 /** A span that is over stands as what it tells of itself; only one that tells nothing else is done. */

@@ -11,6 +11,7 @@ from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, i
 from ekiden.api.methods.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
+from ekiden.core.runs import Conclusion
 from ekiden.runtime.history.deletion import Pruned
 from ekiden.runtime.history.fork import Rewind
 from ekiden.sessions.search import SessionHit
@@ -43,6 +44,9 @@ class SessionSummary(Value):
     status: SessionStatus
     outcome: OutcomeName | None
     """The outcome of the last run of the session; `null` until this run has ended."""
+    conclusion: Conclusion | None
+    """How well the last run went; `null` until this run has ended, and for answers that were given
+    before the store kept conclusions."""
     user_id: str | None
     priority: int
     """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
@@ -167,6 +171,9 @@ class SessionsApi(Protocol):
         ] = None,
         outcome: Annotated[
             OutcomeName | None, Param("Only sessions whose last run ended with this outcome.")
+        ] = None,
+        conclusion: Annotated[
+            Conclusion | None, Param("Only sessions whose last run had this conclusion.")
         ] = None,
         text: Annotated[
             str | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, cast, get_args
 
 from ekiden.core.commands import Commands, WatchedMemory, command
 from ekiden.core.conversation.model import Item, Usage
@@ -28,6 +28,13 @@ else:
 
     TContext = TypeVar("TContext")
     TOutput = TypeVar("TOutput", covariant=True)
+
+OwnConclusion: TypeAlias = Literal["succeeded", "with_errors", "refused", "rolled_back", "failed"]
+"""The conclusions of a run that its code can set with `RunContextWrapper.conclude`."""
+OWN_CONCLUSIONS: Final = get_args(OwnConclusion)
+CONCLUSION: Final = "run:ekiden.conclusion"
+"""The variable with the conclusion that code set, and the reason."""
+_MAX_REASON = 500
 
 
 class Parameterized:
@@ -157,6 +164,24 @@ class RunContextWrapper(Generic[TContext]):
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
+
+    def conclude(self, conclusion: OwnConclusion, reason: str = "") -> None:
+        """Set the conclusion of this run, for lists, filters and metrics.
+
+        Without this call the conclusion comes from the events of the run: an answer after a refund
+        that a person refused is `refused`, and after a failed call `with_errors`. The last call
+        counts. A run that fails, is stopped or reaches a limit keeps that conclusion, and a
+        rollback undoes the call with the other changes of its handoff::
+
+            if not paid:
+                ctx.conclude("failed", f"the gateway refused order {order}")
+        """
+        if conclusion not in OWN_CONCLUSIONS:
+            known = ", ".join(OWN_CONCLUSIONS)
+            raise UserError(f"a conclusion is one of {known}, not {conclusion!r:.80}")
+        if not isinstance(reason, str):
+            raise UserError(f"the reason of a conclusion is a text, not {type(reason).__name__}")
+        self.set(CONCLUSION, [conclusion, reason[:_MAX_REASON]])
 
     @property
     def epoch(self) -> int:

@@ -83,6 +83,13 @@ RunStatus: TypeAlias = Literal[
 """`queued`: the run has not started. `waiting`: the run waits for people. `stopped`: the run was
 stopped on request and can be resumed. The other statuses are outcomes."""
 
+Conclusion: TypeAlias = Literal[
+    "succeeded", "with_errors", "refused", "rolled_back", "out_of_budget", "failed", "stopped"
+]
+"""How well a run went. `with_errors`: the run gave an answer, but the last call of a tool
+failed, or the last attempt at a task. `refused`: a person said no, or the model declined to answer.
+`rolled_back`: a handoff was rolled back."""
+
 
 def _usage(counts: Mapping[str, Any] | None) -> Usage:
     return Usage.from_json(counts or {})
@@ -120,6 +127,8 @@ class Run(Value):
     output: Any = None
     """The final answer. `null` if the run is not done."""
     outcome: str | None = None
+    conclusion: Conclusion | None = None
+    """How well the run went; `null` until it has ended."""
     chain: Sequence[str] = ()
     """The agents that handled the session in this run, starting with `user`."""
     handoffs: Sequence[str] = ()

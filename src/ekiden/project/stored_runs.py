@@ -28,6 +28,7 @@ from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
+from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.sessions.conversation import is_model_call
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow, Store
@@ -133,6 +134,7 @@ async def read_run(store: Store, run_id: str) -> Run:
         agent=row.agent,
         output=answer_of(events) if status == "done" else None,
         outcome=row.outcome,
+        conclusion=recorded_conclusion(events) if status not in ACTIVE else None,
         chain=tuple(cursor.handoffs.chain),
         handoffs=_handoffs(events),
         usage=cursor.budget.usage,
@@ -163,6 +165,7 @@ def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
         agent=run.agent.name,
         output=output,
         outcome="done",
+        conclusion=recorded_conclusion(events),
         chain=tuple(cursor.handoffs.chain),
         handoffs=_handoffs(events),
         usage=cursor.budget.usage,
@@ -187,6 +190,7 @@ def _earlier_run(row: SessionRow, number: int, events: Sequence[Event]) -> Run:
         agent=chain[-1] if len(chain) > 1 else row.agent,
         output=answer_of(events) if outcome == "done" else None,
         outcome=None if outcome == "stopped" else outcome,
+        conclusion="stopped" if outcome == "stopped" else recorded_conclusion(events),
         chain=tuple(chain),
         handoffs=_handoffs(events),
         usage=_usage(events),

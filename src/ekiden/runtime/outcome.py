@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
+from ekiden.core.context import CONCLUSION, OWN_CONCLUSIONS
 from ekiden.core.conversation.model import Item, OutputSpec, is_message, refusal_of, text_of
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import (
@@ -24,7 +25,15 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs import Handoff
 from ekiden.core.privacy.masking import cover
-from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.runs import (
+    Conclusion,
+    Done,
+    Failed,
+    Outcome,
+    OutOfBudget,
+    Refused,
+    Waiting,
+)
 from ekiden.handoff.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.questions.sessions import ANSWERS
@@ -34,6 +43,7 @@ from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
+from ekiden.sessions.conclusion import SIGNS, told_by
 from ekiden.storage.base import DocumentWrite, SessionRow, SessionStatus
 
 _log = logging.getLogger("ekiden.runtime")
@@ -106,6 +116,11 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
             None if agent.hooks is None else agent.hooks.on_end(run.context, agent, outcome.output),
         )
     details, error = _details(outcome)
+    conclusion: Conclusion | None = None
+    if isinstance(outcome, Done):
+        conclusion, details = _conclude(run)
+    elif not isinstance(outcome, Waiting):
+        conclusion = outcome.kind
     if run.cursor.guardrails.found:
         details = tell_findings(run, details)
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
@@ -125,7 +140,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         await empty(run)
     has_requests = release and run.interruption.look
     fault_point("run.finish.before_commit")
-    await store_end(run, outcome, release=release and not has_requests)
+    await store_end(run, outcome, conclusion, release=release and not has_requests)
     fault_point("run.finish.after_commit")
     if has_requests:
         # The end of the run is stored. If this fails, the next process that runs the session
@@ -135,11 +150,28 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
             await run.commit(release=True)
 
 
-async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
+def _conclude(run: RunState) -> tuple[Conclusion, dict[str, Any] | None]:
+    """The conclusion of a run that has its answer, and the details for its last event."""
+    chosen = run.own_variable(CONCLUSION)
+    if isinstance(chosen, list) and chosen[0] in OWN_CONCLUSIONS:
+        details = {"conclusion": chosen[0], "reason": cover(str(chosen[1]))}
+        return chosen[0], {name: text for name, text in details.items() if text}
+    events = run.all_events()
+    if not [event for event in events if event.error is not None or event.type in SIGNS]:
+        return "succeeded", None
+    told = told_by(events)
+    return told, {"conclusion": told}
+
+
+async def store_end(
+    run: RunState, outcome: Outcome, conclusion: Conclusion | None, *, release: bool = True
+) -> None:
     """Store the end of the run, or a pause in its work."""
     status: SessionStatus = "waiting" if isinstance(outcome, Waiting) else "idle"
     try:
-        await run.commit(status=status, outcome=outcome.kind, release=release)
+        await run.commit(
+            status=status, outcome=outcome.kind, conclusion=conclusion, release=release
+        )
     except asyncio.CancelledError:
         if run.is_free:  # The cancellation came when the end was already stored.
             run.outcome = outcome
@@ -193,7 +225,8 @@ async def suspend(run: RunState, status: SessionStatus) -> None:
 
         await withdraw_questions(run, keeps_answers=True)
     run.record("agent_complete", details={"outcome": "cancelled"})
-    await run.commit(status=status, outcome="", release=True)
+    conclusion: Conclusion | None = "stopped" if status == "idle" else None
+    await run.commit(status=status, outcome="", conclusion=conclusion, release=True)
 
 
 async def leave_to_worker(run: RunState) -> None:

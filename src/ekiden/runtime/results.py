@@ -23,12 +23,13 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.runs import Conclusion, Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.conversation import has_withheld, run_items, view_for_others
 from ekiden.runtime.outcome import warnings_of
 from ekiden.runtime.state.findings import Stage, decided_output
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
+from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.tools.output import to_jsonable
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         """The answer: a text, or an object of the agent's `output_type`. `None` if there is no
         answer."""
         return self.outcome.output if isinstance(self.outcome, Done) else None
+
+    @property
+    def conclusion(self) -> Conclusion | None:
+        """How well the run went; `None` if it waits for people."""
+        return recorded_conclusion(self._run.events)
 
     @property
     def chain(self) -> list[str]:
@@ -254,6 +260,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
             "agent": self.last_agent.name,
             "output": to_jsonable(self.final_output),
             "outcome": self.outcome.kind,
+            "conclusion": self.conclusion,
             "chain": self.chain,
             "handoffs": self.handoffs,
             "usage": self.usage.to_json(),

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ekiden.core.events import Event, EventType
 from ekiden.core.handoffs import PolicyName, StatusName
+from ekiden.core.runs import Conclusion
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.inbox.items import ChangeName
 from ekiden.routing.decision import Method
@@ -119,6 +120,9 @@ _STATUSES = frozenset(get_args(StatusName))
 _SETTLED = frozenset({"completed", "failed", "rolled_back"})
 _UNANSWERED = {"expired": "expired", "cancelled": "withdrawn", "unavailable": "unavailable"}
 _OUTCOMES = frozenset({"done", "waiting", "refused", "failed", "out_of_budget", "cancelled"})
+_CONCLUSIONS = frozenset(get_args(Conclusion))
+_CONCLUDED = {"done": "succeeded", "cancelled": "stopped", "waiting": ""}
+"""The conclusions of outcomes with another name. A run that waits has none."""
 _METHODS = frozenset(get_args(Method))
 _STAGES = frozenset({"input", "output", "handoff", "tool_input", "tool_output"})
 _RESULTS = frozenset({"passed", "failed", "repaired", "warned"})
@@ -246,7 +250,10 @@ class EventMetrics:
             return
         outcome = "done" if event.type == "agent_complete" else "failed"
         outcome = one_of(details.get("outcome", outcome), _OUTCOMES)
-        self._run_count(outcome, self._tenant(tenant)).inc()
+        conclusion = _CONCLUDED.get(outcome, outcome)
+        if outcome == "done":
+            conclusion = one_of(details.get("conclusion", conclusion), _CONCLUSIONS)
+        self._run_count(outcome, conclusion, self._tenant(tenant)).inc()
         began_us = self._runs.take((tenant, event.session_id))
         if began_us is not None and began_us < event.at_us:
             self._run_seconds(outcome).observe((event.at_us - began_us) / 1e6)
@@ -277,7 +284,9 @@ class EventMetrics:
         self._compensations = counter(
             "compensations_total", "Attempts to compensate in a rollback.", "result"
         )
-        self._run_count = counter("runs_total", "Runs by outcome.", "outcome", "tenant")
+        self._run_count = counter(
+            "runs_total", "Runs by outcome and conclusion.", "outcome", "conclusion", "tenant"
+        )
         self._run_seconds = histogram(
             "run_duration_seconds",
             "From the first event of a run, or of its resume, to its end or wait.",

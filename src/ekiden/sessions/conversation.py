@@ -346,6 +346,7 @@ def session_record(row: SessionRow) -> dict[str, Any]:
         "agent": row.agent,
         "status": row.status,
         "outcome": row.outcome,
+        "conclusion": row.conclusion,
         "user_id": row.user_id,
         "priority": row.priority,
         "meta": dict(row.meta),

@@ -43,8 +43,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 TABLES: Final[Mapping[TableName, tuple[str, ...]]] = {
     "sessions": (
-        "num", "id", "agent", "status", "outcome", "user_id", "meta", "cursor", "variables", "seq",
-        "epoch", "wakes", "priority", "created_us", "updated_us", "ready_us",
+        "num", "id", "agent", "status", "outcome", "conclusion", "user_id", "meta", "cursor",
+        "variables", "seq", "epoch", "wakes", "priority", "created_us", "updated_us", "ready_us",
     ),
     "events": (
         "place", "session", "seq", "type", "at_us", "agent", "step", "duration_us", "details",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.dataclass import dataclass, maker
 from ekiden.core.errors import UserError
@@ -21,6 +21,10 @@ from ekiden.core.values import priority_number
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
 """`idle`: the session has no work until the next message. `ready`: the session has work. `waiting`:
 the session waits for the answer of a person or an agent."""
+
+USUAL_CONCLUSION: Final = "succeeded"
+"""The conclusion of most sessions. The index of conclusions is without it, so that the end of a
+usual run writes to no index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,9 @@ class SessionRow:
     outcome: str | None
     """The kind of the last run's outcome, such as ``done``. `None` before the first run, and during
     a run."""
+    conclusion: str | None
+    """How well the last run ended, such as ``with_errors``. `None` before the end of the first run,
+    and during a run. Runs of earlier versions that are done have none."""
     user_id: str | None
     meta: Mapping[str, Any]
     cursor: Mapping[str, Any]
@@ -128,6 +135,8 @@ class SessionPatch:
     status: SessionStatus | None = None
     outcome: str | None = None
     """The new outcome. An empty text removes the outcome."""
+    conclusion: str | None = None
+    """The new conclusion. It is stored if `outcome` is given; `None` then removes it."""
     cursor: Mapping[str, Any] | None = None
     variables: Mapping[str, Any] | None = None
 
@@ -234,6 +243,7 @@ class SessionFilter:
     agent: str | None = None
     user_id: str | None = None
     outcome: str | None = None
+    conclusion: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ async def test_sessions_are_listed_the_newest_first(ekiden: Ekiden, begin: Begin
         ({"user": "ann"}, 0),
         ({"outcome": "done"}, 2),
         ({"outcome": "failed"}, 0),
+        ({"conclusion": "succeeded"}, 2),
+        ({"conclusion": "with_errors"}, 0),
         ({"text": "CLERK"}, 2),
         ({"text": "nobody's"}, 0),
     ],
@@ -66,6 +68,7 @@ async def test_an_invalid_session_filter_is_refused(ekiden: Ekiden) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"state": ["asleep"]},
         {"outcome": "good"},
+        {"conclusion": "done"},
         {"agent": "\0"},
         {"text": "x" * 201},
     )

@@ -19,9 +19,10 @@ from ekiden.storage.base import NewSession
 from ekiden.storage.postgres import store as postgres
 from ekiden.storage.sqlite import open_store as sqlite
 
-ADDS = "-- works with: 8\n\ncreate table more (a integer);\n"
+TODAY = sqlite.shipped()[-1].number
+ADDS = f"-- works with: {TODAY}\n\ncreate table more (a integer);\n"
 BREAKS = "alter table sessions add column colour text;\n"
-NEW = [("0009_more", ADDS, 8), ("0010_colours", BREAKS, None)]
+NEW = [(f"{TODAY + 1:04}_more", ADDS, TODAY), (f"{TODAY + 2:04}_colours", BREAKS, None)]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -54,7 +55,7 @@ def newer(
         module.shipped.cache_clear()
     yield [
         {"number": number, "name": name, "works_with": works_with}
-        for number, (name, _, works_with) in enumerate(NEW, 9)
+        for number, (name, _, works_with) in enumerate(NEW, TODAY + 1)
     ]
     for module in (sqlite, postgres):
         module.shipped.cache_clear()
@@ -77,10 +78,10 @@ def test_a_store_of_the_newest_format_is_up_to_date(
         found = migrate(capsys, url, *options)
         assert [each["tenant"] for each in found] == ["default", "acme"]
         assert [(each["format"], each["pending"], each["migrated"]) for each in found] == [
-            (8, [], False)
+            (TODAY, [], False)
         ] * 2
         assert main(["store", "migrate", "--store", url, *options]) == 0
-        assert capsys.readouterr().out.count("format 8: up to date") == 2
+        assert capsys.readouterr().out.count(f"format {TODAY}: up to date") == 2
 
 
 def test_a_dry_run_shows_the_migrations_and_changes_nothing(
@@ -89,15 +90,15 @@ def test_a_dry_run_shows_the_migrations_and_changes_nothing(
     for _ in range(2):
         found = migrate(capsys, url, "--dry-run")
         assert [(each["format"], each["pending"], each["migrated"]) for each in found] == [
-            (8, newer, False)
+            (TODAY, newer, False)
         ] * 2
-    assert formats(capsys, url) == [8, 8]
+    assert formats(capsys, url) == [TODAY] * 2
     assert main(["store", "migrate", "--dry-run", "--store", url, "--tenants", "acme"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "  format 8: needs format 10",
-        "    0009_more: processes that know format 8 can keep running",
-        "    0010_colours: processes of older versions cannot use the store afterwards",
+        f"  format {TODAY}: needs format {TODAY + 2}",
+        f"    {NEW[0][0]}: processes that know format {TODAY} can keep running",
+        f"    {NEW[1][0]}: processes of older versions cannot use the store afterwards",
         "nothing was changed; to migrate, run the command without --dry-run",
     ]
 
@@ -107,9 +108,9 @@ def test_stores_of_all_tenants_are_migrated(
 ) -> None:
     found = migrate(capsys, url)
     assert [(each["format"], each["pending"], each["migrated"]) for each in found] == [
-        (8, newer, True)
+        (TODAY, newer, True)
     ] * 2
-    assert formats(capsys, url) == [10, 10]
+    assert formats(capsys, url) == [TODAY + 2] * 2
     assert [each["pending"] for each in migrate(capsys, url)] == [[], []]
 
     async def session() -> str:
@@ -132,7 +133,7 @@ def test_a_newer_store_is_refused(
 ) -> None:
     migrate(capsys, url)
     for module in (sqlite, postgres):
-        (module.FOLDER / "0010_colours.sql").unlink()
+        (module.FOLDER / f"{NEW[1][0]}.sql").unlink()
         module.shipped.cache_clear()
     for options in (["--dry-run"], []):
         assert main(["store", "migrate", "--store", url, *options]) == Exit.STORE

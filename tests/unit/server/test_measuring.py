@@ -108,7 +108,7 @@ async def test_events_of_every_tenant_are_counted_once(app: FastAPI) -> None:
     await until(metrics, tenant_services[0], "ekiden_runs_total", 2)
     found = samples((await metrics.collect(tenant_services)).decode())
     for tenant in ("default", "acme"):
-        labels = (("outcome", "done"), ("tenant", tenant))
+        labels = (("conclusion", "succeeded"), ("outcome", "done"), ("tenant", tenant))
         assert found["ekiden_runs_total", labels] == 1
 
 
@@ -128,7 +128,7 @@ async def test_events_that_a_fork_copied_are_not_counted_again(app: FastAPI) -> 
     await desk.store.write(Batch(events=[last]))
     await until(metrics, desk, "ekiden_deadlocks_total", 1)
     found = samples((await metrics.collect([desk])).decode())
-    labels = (("outcome", "done"), ("tenant", "default"))
+    labels = (("conclusion", "succeeded"), ("outcome", "done"), ("tenant", "default"))
     assert found["ekiden_runs_total", labels] == 2
 
 

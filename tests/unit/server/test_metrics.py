@@ -87,7 +87,7 @@ async def test_a_conversation_is_counted() -> None:
     page = await page_of(metrics, Desk(store))
     assert page.value("ekiden_handoffs_total", status="completed", policy="graceful") == 1
     assert page.value("ekiden_handoff_duration_seconds_count", status="completed") == 1
-    assert page.value("ekiden_runs_total", outcome="done", tenant="default") == 1
+    assert page.value("ekiden_runs_total", **_run("done", "succeeded")) == 1
     assert page.value("ekiden_run_duration_seconds_count", outcome="done") == 1
     assert page.value("ekiden_model_calls_total", model="scripted", result="ok") == 3
     assert page.value("ekiden_tool_calls_total", result="ok") == 1
@@ -113,6 +113,10 @@ async def test_handoffs_are_counted_by_outcome_and_policy() -> None:
     assert page.value("ekiden_compensations_total", result="ok") == 1
 
 
+def _run(outcome: str, conclusion: str) -> dict[str, str]:
+    return {"outcome": outcome, "conclusion": conclusion, "tenant": "default"}
+
+
 async def test_runs_are_counted_by_outcome_with_their_duration() -> None:
     metrics = counted(
         event("message", items=({"role": "user", "content": "hi"},)),
@@ -121,12 +125,16 @@ async def test_runs_are_counted_by_outcome_with_their_duration() -> None:
         event("agent_start", at_us=NOW_US + 60_000_000),
         event("agent_complete", at_us=NOW_US + 61_000_000),
         event("agent_error", session_id="s2", error="x", details={"outcome": "failed"}),
+        event("agent_complete", session_id="s3", details={"conclusion": "with_errors"}),
+        event("agent_complete", session_id="s4", details={"outcome": "cancelled"}),
         event("agent_error", session_id="", error="a handler on the bus"),
     )
     page = await page_of(metrics)
-    assert page.value("ekiden_runs_total", outcome="waiting", tenant="default") == 1
-    assert page.value("ekiden_runs_total", outcome="done", tenant="default") == 1
-    assert page.value("ekiden_runs_total", outcome="failed", tenant="default") == 1
+    assert page.value("ekiden_runs_total", **_run("waiting", "")) == 1
+    assert page.value("ekiden_runs_total", **_run("done", "succeeded")) == 1
+    assert page.value("ekiden_runs_total", **_run("failed", "failed"))
+    assert page.value("ekiden_runs_total", **_run("done", "with_errors")) == 1
+    assert page.value("ekiden_runs_total", **_run("cancelled", "stopped")) == 1
     assert page.value("ekiden_run_duration_seconds_sum", outcome="waiting") == 2.0
     assert page.value("ekiden_run_duration_seconds_sum", outcome="done") == 1.0
 
@@ -196,7 +204,7 @@ async def test_unknown_label_values_are_counted_as_other() -> None:
     )
     assert "surprise" not in page.text
     assert page.value("ekiden_events_total", type="other") == 1
-    assert page.value("ekiden_runs_total", outcome="other", tenant="default") == 1
+    assert page.value("ekiden_runs_total", **_run("other", "other")) == 1
 
 
 async def test_only_the_first_models_and_tenants_get_their_own_labels() -> None:

@@ -16,7 +16,7 @@ export interface Drawn {
   arrange?: Arrange;
 }
 
-type Session = Pick<SessionDetails, "agent" | "state" | "outcome" | "run_id">;
+type Session = Pick<SessionDetails, "agent" | "state" | "outcome" | "conclusion" | "run_id">;
 
 /** How the box of the agent looks that has the session. */
 const LIT: Record<Tone, string> = { neutral: "lit", good: "lit", busy: "lit busy", wait: "lit wait", bad: "lit bad" };

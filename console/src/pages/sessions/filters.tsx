@@ -6,22 +6,25 @@ import { useResource } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { t } from "../../lib/words";
 import { Choice, Typed } from "../../ui/filtering";
-import { STATES, type SessionState } from "../../ui/state";
+import { CONCLUSIONS, STATES, type Conclusion, type SessionState } from "../../ui/state";
 import { nameOf } from "../session/lanes";
 
 export interface Chosen {
   states: SessionState[];
+  conclusion: string;
   agent: string;
   user: string;
   text: string;
 }
 
 const ALL = Object.keys(STATES) as SessionState[];
+const ENDS = Object.keys(CONCLUSIONS) as Conclusion[];
 
 export function chosenIn({ query }: Route): Chosen {
   const states = (query.get("state") ?? "").split(",");
   return {
     states: ALL.filter((state) => states.includes(state)),
+    conclusion: query.get("conclusion") ?? "",
     agent: query.get("agent") ?? "",
     user: query.get("user") ?? "",
     text: query.get("text") ?? "",
@@ -50,6 +53,12 @@ export function Filters({ chosen, agents }: { chosen: Chosen; agents: string[] }
           </button>
         ))}
       </div>
+      <Choice
+        name="conclusion"
+        label={t("common.conclusion")}
+        value={chosen.conclusion}
+        options={ENDS.map((each) => [each, t(CONCLUSIONS[each][1])])}
+      />
       <Choice name="agent" label={t("common.agent")} value={chosen.agent} options={names.map((name) => [name, nameOf(name)])} />
       <Typed name="user" label={t("common.user")} value={chosen.user} />
     </div>

@@ -25,8 +25,8 @@ const keyOf = (session: SessionSummary): string => session.session_id;
 const rowOf = (session: SessionSummary): VNode => <SessionRow session={session} />;
 
 function List({ chosen }: { chosen: Chosen }): VNode {
-  const { states, agent, user, text } = chosen;
-  const found = usePages<SessionSummary>("/sessions", { state: states, agent, user, text }, PAGE);
+  const { states, conclusion, agent, user, text } = chosen;
+  const found = usePages<SessionSummary>("/sessions", { state: states, conclusion, agent, user, text }, PAGE);
   const isFiltered = states.length > 0 || !!text;
   const often = isFiltered || (found.data?.length ?? 0) > FEW ? SELDOM_MS : OFTEN_MS;
   const soon = useThrottled(found.reload, often);
@@ -35,7 +35,7 @@ function List({ chosen }: { chosen: Chosen }): VNode {
   const list = found.data;
   if (!list) return <Pending of={found} />;
   if (!list.length && !found.more) {
-    const isAll = !isFiltered && !agent && !user;
+    const isAll = !isFiltered && !conclusion && !agent && !user;
     return <Empty>{t(isAll ? "sessions.none" : text ? "sessions.none_named" : "sessions.none_found")}</Empty>;
   }
   return (

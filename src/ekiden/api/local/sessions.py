@@ -13,7 +13,7 @@ from ekiden.api.methods.values import Moment, Page, Pages
 from ekiden.api.sessions import SessionState
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
-from ekiden.core.runs import run_id_of
+from ekiden.core.runs import Conclusion, run_id_of
 from ekiden.core.text.keywords import alike
 from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import Pruned, delete_session, prune_sessions
@@ -42,9 +42,10 @@ class LocalSessions(LocalPart, api.SessionsApi):
         agent: str | None = None,
         user: str | None = None,
         outcome: api.OutcomeName | None = None,
+        conclusion: Conclusion | None = None,
         text: str | None = None,
     ) -> Pages[api.SessionSummary]:
-        where = SessionFilter(agent=agent, user_id=user, outcome=outcome)
+        where = SessionFilter(agent=agent, user_id=user, outcome=outcome, conclusion=conclusion)
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.SessionSummary]:
             found = await find_sessions(

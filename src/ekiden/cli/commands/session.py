@@ -220,6 +220,19 @@ async def session_list(
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
         about("Only sessions whose last run ended with this outcome."),
     ] = None,
+    conclusion: Annotated[
+        Literal[
+            "succeeded",
+            "with_errors",
+            "refused",
+            "rolled_back",
+            "out_of_budget",
+            "failed",
+            "stopped",
+        ]
+        | None,
+        about("Only sessions whose last run had this conclusion."),
+    ] = None,
     text: Annotated[
         str, about("Only sessions whose title, id, user or agent contains this text.")
     ] = "",
@@ -231,7 +244,12 @@ async def session_list(
 
     async with place.open() as ekiden:
         found = ekiden.sessions.list(
-            state=status, agent=agent, user=user, outcome=outcome, text=text or None
+            state=status,
+            agent=agent,
+            user=user,
+            outcome=outcome,
+            conclusion=conclusion,
+            text=text or None,
         )
         await listing.show(found, session_table, none="no sessions")
 

@@ -35,13 +35,13 @@ CHAIN_HEADERS = ("time", "from", "to", "status", Extra("policy"), "took", "why")
 
 def session_table(sessions: Sequence[SessionSummary]) -> Table:
     """Sessions, without their messages."""
-    headers = ("session", "agent", "status", "outcome", Extra("events"), "created", "title")
+    headers = ("session", "agent", "status", "conclusion", Extra("events"), "created", "title")
     return headers, [
         (
             Id(each.session_id),
             each.agent,
             each.status,
-            last_outcome(each) or "",
+            conclusion_of(each) or "",
             str(each.events),
             TimeCell(each.created_at),
             each.title or "",
@@ -50,19 +50,19 @@ def session_table(sessions: Sequence[SessionSummary]) -> Table:
     ]
 
 
-def last_outcome(session: SessionSummary) -> str | None:
-    """How the last run ended; a run without an outcome was stopped."""
+def conclusion_of(session: SessionSummary) -> str | None:
+    """How well the last run went; the outcome of a run that waits, or has no conclusion."""
     if session.outcome is None and session.run_id is not None and session.state == "idle":
         return "stopped"
-    return session.outcome
+    return session.conclusion or session.outcome
 
 
 def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
     """The heading above a session's conversation."""
     state: str = session.status
-    outcome = last_outcome(session)
-    if outcome is not None:
-        state = f"{state}, last run {outcome}"
+    conclusion = conclusion_of(session)
+    if conclusion is not None:
+        state = f"{state}, last run {conclusion}"
     pairs = [
         ("session", session.session_id),
         ("agent", session.agent),

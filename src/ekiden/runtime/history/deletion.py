@@ -105,7 +105,9 @@ async def _detach(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     await store.commit(
         claim,
         Commit(
-            patch=SessionPatch(status="idle", outcome="failed", cursor=cursor.to_json()),
+            patch=SessionPatch(
+                status="idle", outcome="failed", conclusion="failed", cursor=cursor.to_json()
+            ),
             events=(),
             documents=[*side.documents, *shared_budgets],
             settles=side.settles,

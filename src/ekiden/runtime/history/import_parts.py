@@ -28,6 +28,7 @@ from ekiden.core.conversation.shapes import (
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event, EventType
 from ekiden.core.plan import AgentResult, TaskDecomposition
+from ekiden.core.runs import Conclusion
 from ekiden.core.values import loads
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.cursor_handoffs import unconfirmed_handoffs
@@ -362,6 +363,7 @@ Details: Any = shape(
         "guardrails": list[FindingShape],
         "undoes": Annotated[list[int], Len(2, 2)],
         "keeps": list[int],
+        "conclusion": Conclusion | None,
     },
 )
 """The details of events of all types."""

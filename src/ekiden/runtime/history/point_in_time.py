@@ -9,6 +9,7 @@ from typing import Any
 from ekiden.core.conversation.model import begins_chain
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
+from ekiden.core.runs import Conclusion
 from ekiden.runtime.history.replay import Replay, beginning, begins_run, is_given, runs_begun
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
@@ -21,6 +22,7 @@ from ekiden.runtime.state.step_record import (
     turn_of,
 )
 from ekiden.sessions import current_events, is_rewind, variables_at
+from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.sessions.session import RunProgress
 from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import SessionRow, Store
@@ -35,6 +37,7 @@ class PointInTime:
     agent: str
     outcome: str
     """The outcome of the last run; empty if the run was in progress."""
+    conclusion: Conclusion | None
     cursor: Cursor
     """The cursor without open questions, open handoffs and shared budgets."""
     confirmed: list[PendingHandoff]
@@ -103,10 +106,12 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
     remembered |= kept_until(steps, point)
     if cursor.view.base is not None and cursor.view.base not in remembered:
         raise _unknown(row.id, point)
+    outcome = "" if known["outcome"] == "waiting" else known["outcome"] or ""
     return PointInTime(
         seq=point,
         agent=known["agent"],
-        outcome="" if known["outcome"] == "waiting" else known["outcome"] or "",
+        outcome=outcome,
+        conclusion=recorded_conclusion(events[first - 1 : point]) if outcome else None,
         cursor=cursor,
         confirmed=confirmed,
         variables=dict(known["variables"]),

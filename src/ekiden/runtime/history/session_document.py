@@ -12,6 +12,7 @@ from ekiden.core.conversation.shapes import Object, check
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
+from ekiden.core.runs import Conclusion
 from ekiden.core.values import MAX_DEPTH, check_id, check_line, is_too_deep, loads
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
 from ekiden.runtime.history.import_parts import (
@@ -27,6 +28,7 @@ from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import is_shared_step, is_snapshot_key, stays_here
 from ekiden.sessions import Session
+from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.sessions.conversation import session_record
 from ekiden.storage.base import Commit, SessionPatch, SessionRow, Store
 from ekiden.storage.chain import HASH, AuditChain, chained
@@ -87,6 +89,7 @@ class Imported:
     user_id: str | None
     priority: int
     outcome: str
+    conclusion: Conclusion | None
     meta: dict[str, Any]
     variables: dict[str, Any]
     events: list[Event]
@@ -116,12 +119,15 @@ def read_document(data: Any) -> Imported:
             check_line(session["user_id"], what="a user id")
         except UserError as exc:
             raise SessionImportInvalid("session.user_id", str(exc)) from exc
+    outcome = "" if outcome in (None, "waiting") else outcome
+    first = max(cursor.progress.first, 1)
     return Imported(
         session_id=session_id,
         agent=session["agent"],
         user_id=session.get("user_id"),
         priority=session.get("priority", NORMAL),
-        outcome="" if outcome in (None, "waiting") else outcome,
+        outcome=outcome,
+        conclusion=recorded_conclusion(events[first - 1 :]) if outcome else None,
         meta=session["meta"],
         variables=session["variables"],
         events=events,
@@ -210,6 +216,7 @@ async def import_session(
                 agent=read.agent,
                 status="idle",
                 outcome=read.outcome,
+                conclusion=read.conclusion,
                 cursor={},
                 variables=read.variables,
             ),
@@ -254,6 +261,7 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
             agent=read.agent,
             status="idle",
             outcome=read.outcome,
+            conclusion=read.conclusion,
             cursor=cursor.to_json(),
             variables=read.variables,
         ),

@@ -83,7 +83,7 @@ async def suspend(run: RunState) -> None:
     ready."""
     reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
-        await store_end(run, Waiting(reason))
+        await store_end(run, Waiting(reason), None)
         return
     await finish(run, Waiting(reason))
 

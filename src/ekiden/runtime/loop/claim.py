@@ -115,7 +115,7 @@ async def _store_failure(
         details={"outcome": "failed", "code": code},
         error=describe(exc) if config.trace_include_sensitive_data else REDACTED,
     )
-    patch = SessionPatch(status="idle", outcome="failed")
+    patch = SessionPatch(status="idle", outcome="failed", conclusion="failed")
     settles = []
     if ANSWERS in row.meta:
         answer = error_json(describe(exc), code=code)

@@ -270,7 +270,12 @@ async def _end_commit(store: Store, row: SessionRow, cursor: Cursor, side: SideW
         error=WITHDRAWN.error,
     )
     return Commit(
-        patch=SessionPatch(status="idle", outcome=WITHDRAWN.kind, cursor=cursor.to_json()),
+        patch=SessionPatch(
+            status="idle",
+            outcome=WITHDRAWN.kind,
+            conclusion=WITHDRAWN.kind,
+            cursor=cursor.to_json(),
+        ),
         events=[*events, ended],
         documents=side.documents,
         settles=side.settles,

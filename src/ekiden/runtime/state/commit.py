@@ -175,6 +175,7 @@ class Committing(Recording):
         *,
         status: SessionStatus | None = None,
         outcome: str | None = None,
+        conclusion: str | None = None,
         release: bool = False,
     ) -> None:
         """Store the recorded events, the cursor and the active agent in one transaction.
@@ -196,7 +197,7 @@ class Committing(Recording):
         # The tools of one turn run concurrently, and each commits its own result.
         await self._committing.acquire()
         try:
-            batch = self._take_batch(status, outcome, release)
+            batch = self._take_batch(status, outcome, conclusion, release)
             cancelled: asyncio.CancelledError | None = None
             try:
                 if self.store.shared:
@@ -340,7 +341,11 @@ class Committing(Recording):
         self.record("message", details={STATE: told})
 
     def _take_batch(
-        self, status: SessionStatus | None, outcome: str | None, release: bool
+        self,
+        status: SessionStatus | None,
+        outcome: str | None,
+        conclusion: str | None,
+        release: bool,
     ) -> _Batch:
         state = None if self._variables is None else self._variables.take()
         if state is not None:
@@ -360,6 +365,7 @@ class Committing(Recording):
                 agent=None if agent == self._stored_agent else agent,
                 status=status,
                 outcome=outcome,
+                conclusion=conclusion,
                 cursor=cursor,
                 variables=None if state is None else state.own,
             ),

@@ -263,6 +263,10 @@ class Recording:
             self._variables = Variables({})
         return self._variables
 
+    def own_variable(self, name: str) -> Any:
+        """A variable of the session; `None` if it does not exist."""
+        return None if self._variables is None else self._variables.own.get(name)
+
     @property
     def team(self) -> Team:
         """The team of the run; a single agent becomes a team with all agents it can reach."""

@@ -223,6 +223,10 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         "A run ended without an error. If an agent answered, there is no `outcome`.",
         {
             "outcome": "`refused`, `out_of_budget`, `waiting` or `cancelled`",
+            "conclusion, reason": (
+                "the [conclusion](running.md#conclusions) of an answer that is not plainly "
+                "`succeeded`, and the reason that code gave for it"
+            ),
             "limit, allowed, used": "for `out_of_budget`",
         },
     ),
@@ -339,6 +343,7 @@ _RUN: Final[dict[str, Any]] = {
     "agent": "orders",
     "output": "Order 1042 is shipped with Yamato, expected 2026-11-18.",
     "outcome": "done",
+    "conclusion": "succeeded",
     "chain": ["user", "triage", "orders"],
     "handoffs": ["ses_06gy3h8cvm929wgjh9ga.h1"],
     "usage": {},
@@ -399,6 +404,7 @@ _SESSION: Final = {
     "agent": "orders",
     "status": "idle",
     "outcome": "done",
+    "conclusion": "succeeded",
     "user_id": "u-17",
     "priority": 2,
     "meta": {"title": "Order 1042"},

@@ -43,6 +43,7 @@ class MemorySession:
 
     __slots__ = (
         "agent",
+        "conclusion",
         "created_at_us",
         "cursor",
         "epoch",
@@ -82,6 +83,7 @@ class MemorySession:
         self.agent = new.agent
         self.status: SessionStatus = new.status
         self.outcome: str | None = None
+        self.conclusion: str | None = None
         self.user_id = new.user_id
         self.meta = _NOTHING
         if new.meta:
@@ -108,6 +110,7 @@ class MemorySession:
             and (where.agent is None or where.agent == self.agent)
             and (where.user_id is None or where.user_id == self.user_id)
             and (where.outcome is None or where.outcome == self.outcome)
+            and (where.conclusion is None or where.conclusion == self.conclusion)
         )
 
     def seal(self) -> None:
@@ -126,6 +129,7 @@ class MemorySession:
             agent=self.agent,
             status=self.status,
             outcome=self.outcome,
+            conclusion=self.conclusion,
             user_id=self.user_id,
             meta=copy_json(self.meta) if self.meta else {},
             cursor=copy_json(self.cursor) if self.cursor else {},
@@ -400,6 +404,7 @@ class MemorySessions:
                 session.status = "ready"
         if patch.outcome is not None:
             session.outcome = patch.outcome or None
+            session.conclusion = patch.conclusion
         if cursor is not None:
             session.cursor = cursor
         if variables is not None:

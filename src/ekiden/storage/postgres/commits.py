@@ -434,6 +434,7 @@ def _arguments(attempt: _Attempt) -> CommitArguments:
         to_column_or_null(patch.agent),
         patch.status,
         to_column_or_null(patch.outcome),
+        to_column_or_null(patch.conclusion),
         attempt.cursor,
         attempt.variables,
         commit.release,

@@ -45,8 +45,8 @@ _LAST_US: Final = LAST_TIME_MS * 1000
 
 _TEXT: Final = frozenset(
     {
-        "id", "agent", "outcome", "user_id", "step", "error", "collection", "key", "queue",
-        "owner", "dedup_key", "waiter", "session_id", "name", "model", "text",
+        "id", "agent", "outcome", "conclusion", "user_id", "step", "error", "collection", "key",
+        "queue", "owner", "dedup_key", "waiter", "session_id", "name", "model", "text",
     }
 )  # fmt: skip
 """Columns with text of callers, which is escaped."""

@@ -26,6 +26,7 @@ _ROW = {
     "agent": "text",
     "status": "text",
     "outcome": "text",
+    "conclusion": "text",
     "cursor": "text",
     "variables": "text",
     "release": "boolean",
@@ -54,6 +55,8 @@ _UPDATE = f"""
         status = {_STATUS},
         outcome = case when {{outcome}} is null then sessions.outcome
             else nullif({{outcome}}, '') end,
+        conclusion = case when {{outcome}} is null then sessions.conclusion
+            else {{conclusion}} end,
         cursor = coalesce({{cursor}}, sessions.cursor),
         variables = coalesce({{variables}}, sessions.variables),
         seq = seq + {{length}},

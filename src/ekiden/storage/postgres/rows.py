@@ -20,8 +20,8 @@ from ekiden.storage.values import json_text
 _REFUSED = re.compile("[\x00\x10\ud800-\udfff]")
 _ESCAPED = re.compile("\x10([0-9a-f]{4})")
 SESSION = """
-    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
-    priority,
+    num, token, id, agent, status, outcome, conclusion, user_id, meta, cursor, variables, seq,
+    epoch, wakes, priority,
     case when lease_until > clock_timestamp() then owner end as owner,
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
@@ -110,6 +110,7 @@ def session_row(record: Any) -> SessionRow:
         agent=from_column(record["agent"]),
         status=record["status"],
         outcome=from_column_or_null(record["outcome"]),
+        conclusion=from_column_or_null(record["conclusion"]),
         user_id=from_column_or_null(record["user_id"]),
         meta=loads(record["meta"]),
         cursor=loads(record["cursor"]),

@@ -39,7 +39,7 @@ from ekiden.storage.postgres.rows import (
     to_column,
     to_column_or_null,
 )
-from ekiden.storage.records import check_priority
+from ekiden.storage.records import USUAL_CONCLUSION, check_priority
 from ekiden.storage.timers import DEAD_CHECK_S, MOST_CHECKED
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
@@ -61,7 +61,7 @@ with gone as (delete from sessions where num = $1),
     old_events as (delete from events where session = $1)
 delete from steps where session = $1"""
 
-_FILTERS = ("status", "agent", "user_id", "outcome")
+_FILTERS = ("status", "agent", "user_id", "outcome", "conclusion")
 _LARGEST = 2**63 - 1
 _A_MOMENT_S = 0.005
 _NEWEST = "order by num desc limit $1"
@@ -230,6 +230,8 @@ def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[A
         elif wanted is not None:
             args.append(to_column(wanted))
             conditions.append(f"{column} = ${len(args)}")
+            if column == "conclusion" and wanted != USUAL_CONCLUSION:
+                conditions.append(f"conclusion <> '{USUAL_CONCLUSION}'")  # For the index.
     return f"select {SESSION} from sessions where {' and '.join(conditions)} {_NEWEST}", args
 
 

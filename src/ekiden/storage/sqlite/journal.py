@@ -60,7 +60,7 @@ from ekiden.storage.values import (
 )
 
 _EVENT_PAGE = 2000
-_WIDTH = 13
+_WIDTH = 14
 """The number of columns of `PreparedCommit.row`."""
 _DIGESTS_SQL = """
     SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
@@ -80,9 +80,10 @@ _INDEXED_ASSIGNMENTS = (
     "agent = coalesce(v.column6, sessions.agent),",
     """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
             coalesce(v.column7, sessions.status)),""",
-    "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
+    """outcome = nullif(coalesce(v.column8, sessions.outcome), ''),
+            conclusion = iif(v.column8 IS NULL, sessions.conclusion, v.column14),""",
 )
-"""Assignments of columns that have an index: agent, status, outcome."""
+"""Assignments of columns that have an index: agent, status, outcome with conclusion."""
 _INDEXED = (
     "(type = 0 OR type = 3 OR type = 4 OR type = 5 OR type = 11 OR type = 'route'"
     " OR type = 'handoff' OR type = 'guardrail' OR type = 'tool_confirmation' OR type = 'inbox')"
@@ -125,6 +126,7 @@ class PreparedCommit:
             None if commit.release else int(claim.lease_s * 1000),
             now_us,
             commit.seen_wakes,
+            patch.conclusion,
         )
         # The row is compared with the first event's number only, so a gap between the events has to
         # be found here.

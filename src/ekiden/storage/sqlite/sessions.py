@@ -20,7 +20,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.records import check_priority, new_row
+from ekiden.storage.records import USUAL_CONCLUSION, check_priority, new_row
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.timers import MOST_CHECKED
@@ -33,8 +33,8 @@ from ekiden.storage.values import (
 )
 
 _COLUMNS = (
-    "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
-    " lease_until, created_us, updated_us, wakes, priority"
+    "num, id, agent, status, outcome, conclusion, user_id, meta, cursor, variables, seq, epoch,"
+    " owner, lease_until, created_us, updated_us, wakes, priority"
 )
 _INSERT = (
     "INSERT INTO sessions (id, agent, status, user_id, meta, priority, epoch, owner, lease_until,"
@@ -84,6 +84,7 @@ def claim_new(
         agent=new.agent,
         status=new.status,
         outcome=None,
+        conclusion=None,
         user_id=new.user_id,
         meta=loads(meta) if meta else {},
         cursor={},
@@ -257,11 +258,14 @@ def _page_sql(where: SessionFilter, below: int | None) -> tuple[str, list[str | 
             ("agent", where.agent),
             ("user_id", where.user_id),
             ("outcome", where.outcome),
+            ("conclusion", where.conclusion),
         ):
             if value is not None:
                 # The `+` keeps the engine from using an index of this column.
                 conditions.append(f"{'' if column in columns else '+'}{column} = ?")
                 values.append(value)
+        if "conclusion" in columns:
+            conditions.append(f"conclusion <> '{USUAL_CONCLUSION}'")  # For the index.
         if below is not None:
             conditions.append("num < ?")
             values.append(below)
@@ -273,6 +277,8 @@ def _indexed_columns(where: SessionFilter) -> Collection[str]:
     """The columns whose index finds the sessions; the rest of the filter is applied to these."""
     if where.user_id is not None:
         return {"user_id"}
+    if where.conclusion not in (None, USUAL_CONCLUSION):
+        return {"conclusion"}
     if where.outcome is not None and (where.agent is None or where.outcome != _USUAL_OUTCOME):
         return {"outcome"}
     return {"status"} if where.agent is None else {"agent", "status"}
@@ -291,6 +297,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         agent,
         status,
         outcome,
+        conclusion,
         user_id,
         meta,
         cursor,
@@ -309,6 +316,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         agent=agent,
         status=status,
         outcome=outcome,
+        conclusion=conclusion,
         user_id=user_id,
         meta=loads(meta) if meta else {},
         cursor=loads(cursor) if cursor else {},

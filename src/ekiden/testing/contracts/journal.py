@@ -28,7 +28,12 @@ def whole_step(seq: int = 2) -> Commit:
     """A commit that changes everything that a commit can change."""
     return Commit(
         patch=SessionPatch(
-            agent="billing", status="ready", outcome="done", cursor={"at": 9}, variables={"v": 9}
+            agent="billing",
+            status="ready",
+            outcome="done",
+            conclusion="with_errors",
+            cursor={"at": 9},
+            variables={"v": 9},
         ),
         events=(event(seq),),
         steps={"new": 9},
@@ -46,6 +51,7 @@ class CommitContract(StoreContractBase):
         await store.commit(claim, whole_step(seq=1))
         row = await other.get("s")
         assert (row.agent, row.status, row.outcome) == ("billing", "ready", "done")
+        assert row.conclusion == "with_errors"
         assert (row.cursor, row.variables, row.seq) == ({"at": 9}, {"v": 9}, 1)
         assert (row.owner, row.epoch) == ("w1", claim.epoch)
         assert row.created_at_us == created.created_at_us
@@ -64,6 +70,7 @@ class CommitContract(StoreContractBase):
         await store.commit(claim, step())
         row = await store.get("s")
         assert (row.agent, row.status, row.outcome) == ("billing", "ready", "done")
+        assert row.conclusion == "with_errors"
         assert (row.cursor, row.variables, row.seq) == ({"at": 9}, {"v": 9}, 1)
 
     async def test_fields_named_in_the_patch_are_replaced(self, store: Store) -> None:
@@ -72,7 +79,7 @@ class CommitContract(StoreContractBase):
         patch = SessionPatch(agent="a", status="idle", outcome="", cursor={}, variables={"w": [1]})
         await store.commit(claim, step(patch=patch))
         row = await store.get("s")
-        assert (row.agent, row.status, row.outcome) == ("a", "idle", None)
+        assert (row.agent, row.status, row.outcome, row.conclusion) == ("a", "idle", None, None)
         assert (row.cursor, row.variables) == ({}, {"w": [1]})
 
     async def test_any_text_survives_in_cursor_variables_and_steps(self, store: Store) -> None:

@@ -252,7 +252,11 @@ class ListContract(StoreContractBase):
         await store.create(new_session("b", agent="billing", user_id="ada"))
         await store.create(new_session("c", agent="billing"))
         claim = await claimed(store, "c")
-        await store.commit(claim, step(patch=SessionPatch(outcome="done", status="waiting")))
+        patch = SessionPatch(outcome="done", conclusion="with_errors", status="waiting")
+        await store.commit(claim, step(patch=patch))
+        usual = await claimed(store, "b")
+        patch = SessionPatch(outcome="done", conclusion="succeeded")
+        await store.commit(usual, step(patch=patch))
 
         async def ids(where: SessionFilter) -> list[str]:
             return [row.id for row in (await store.list(where)).sessions]
@@ -262,7 +266,12 @@ class ListContract(StoreContractBase):
         assert await ids(SessionFilter(status="waiting")) == ["c"]
         assert await ids(SessionFilter(agent="billing")) == ["c", "b"]
         assert await ids(SessionFilter(user_id="ada")) == ["b", "a"]
-        assert await ids(SessionFilter(outcome="done")) == ["c"]
+        assert await ids(SessionFilter(outcome="done")) == ["c", "b"]
+        assert await ids(SessionFilter(conclusion="with_errors")) == ["c"]
+        assert await ids(SessionFilter(conclusion="with_errors", agent="a")) == []
+        assert await ids(SessionFilter(conclusion="succeeded")) == ["b"]
+        assert await ids(SessionFilter(conclusion="succeeded", agent="billing")) == ["b"]
+        assert await ids(SessionFilter(conclusion="succeeded", user_id="bob")) == []
         assert await ids(SessionFilter(agent="billing", user_id="ada")) == ["b"]
         assert await ids(SessionFilter(user_id="bob")) == []
 
