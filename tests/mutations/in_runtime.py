@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _KILLS = "tests/faults/test_kills.py"
 _HANDOFF_KILLS = "tests/faults/test_handoff_kills.py"
 _ASK_KILLS = "tests/faults/test_ask_kills.py"
+_INLINE = "tests/contract/test_inline_engine.py"
 
 IN_RUNTIME = (
     Mutation(
@@ -17,6 +18,24 @@ IN_RUNTIME = (
         replacement="    return None\n",
         why="a call that waited for its approval is told as one that may have had an effect",
         tests=("tests/unit/runtime/asking/test_asking_people.py", "-k", "reported_as_not_run"),
+    ),
+    Mutation(
+        name="conclusion-without-a-persons-no",
+        area="conclusion",
+        file="sessions/conclusion.py",
+        text="    if _is_refused(signs):\n",
+        replacement="    if False:\n",
+        why="a payment that a person refused is listed as one with errors",
+        tests=(_INLINE, "-k", "after_a_rejection"),
+    ),
+    Mutation(
+        name="conclusion-without-failed-calls",
+        area="conclusion",
+        file="sessions/conclusion.py",
+        text='    return "with_errors" if _left_failed(events) else "succeeded"\n',
+        replacement='    return "succeeded"\n',
+        why="a refund that failed at its gateway is listed as one that succeeded",
+        tests=(_INLINE, "-k", "with_errors"),
     ),
     Mutation(
         name="memo-of-tools-not-read",

@@ -30,6 +30,15 @@ IN_STORES = (
         tests=(_SQLITE, "-k", _OWNED),
     ),
     Mutation(
+        name="sqlite-conclusion-of-the-run-before",
+        area="conclusion",
+        file="storage/sqlite/journal.py",
+        text="conclusion = iif(v.column8 IS NULL, sessions.conclusion, v.column14)",
+        replacement="conclusion = coalesce(v.column14, sessions.conclusion)",
+        why="a session that works again still has the conclusion of its last run",
+        tests=(_SQLITE, "-k", "fields_named"),
+    ),
+    Mutation(
         name="sqlite-commit-without-owner",
         area="fencing",
         file="storage/sqlite/journal.py",

@@ -121,6 +121,11 @@ async def outcome(engine: EngineUnderTest, session_id: str = "s") -> str | None:
     return (await settled(engine, session_id)).outcome
 
 
+async def conclusion(engine: EngineUnderTest, session_id: str = "s") -> str | None:
+    """The stored conclusion of the last run."""
+    return (await engine.store.get(session_id)).conclusion
+
+
 async def answered(engine: EngineUnderTest, text: str, session_id: str = "s") -> str:
     """Submit a message, and wait for the answer."""
     await engine.submit(text, session_id)
@@ -206,6 +211,39 @@ class AnswerContract(EngineContractBase):
             [error] = await events(engine, "agent_error")
             assert "no line" in (error.error or "")
             assert await answered(engine, "again") == "better"
+
+    async def test_an_answer_after_a_failed_call_is_an_answer_with_errors(
+        self, engine: EngineUnderTest
+    ) -> None:
+        @function_tool
+        async def refund(cents: int) -> str:
+            if cents > 100:
+                raise ValueError("the gateway declined")
+            return "refunded"
+
+        refused, smaller = call("refund", cents=900), call("refund", cents=9)
+        steps = [refused, say("Sorry."), refused, smaller, say("A part.")]
+        with ScriptedModel(steps) as model:
+            await engine.start(Agent("desk", model=model, tools=[refund]))
+            assert await answered(engine, "9 €") == "Sorry."
+            assert await conclusion(engine) == "with_errors"
+            assert await answered(engine, "then 9 cents") == "A part."
+            assert await conclusion(engine) == "succeeded"
+
+    async def test_code_sets_the_conclusion_of_its_run(self, engine: EngineUnderTest) -> None:
+        async def code(ctx: CodeContext[Any]) -> str:
+            ctx.conclude("failed", "no stock")
+            return (await ctx.request_approval("a discount?")).choice
+
+        await engine.start(team_of(desk=code))
+        await engine.submit("go", "s")
+        item = await asked_person(engine)
+        assert await conclusion(engine) is None
+        await decide(engine, item, "approve")
+        assert await done(engine) == "approve"
+        assert await conclusion(engine) == "failed"
+        told = (await events(engine, "agent_complete"))[-1].details or {}
+        assert (told["conclusion"], told["reason"]) == ("failed", "no stock")
 
     async def test_a_run_ends_at_its_limit(self, engine: EngineUnderTest) -> None:
         @function_tool
@@ -312,12 +350,17 @@ class PeopleContract(EngineContractBase):
         till.model.assert_done()
 
     async def test_after_a_rejection_the_tool_does_not_run(self, engine: EngineUnderTest) -> None:
-        till = _Till(call("pay", cents=7), say("Then not."))
+        till = _Till(call("pay", cents=7), say("Then not."), say("Bye."))
         await engine.start(till.agent)
         await engine.submit("pay", "s")
-        await decide(engine, await asked_person(engine), "reject")
+        item = await asked_person(engine)
+        assert await conclusion(engine) is None
+        await decide(engine, item, "reject")
         assert await done(engine) == "Then not."
         assert till.paid == []
+        assert await conclusion(engine) == "refused"
+        assert await answered(engine, "thanks") == "Bye."
+        assert await conclusion(engine) == "succeeded"
 
     async def test_a_session_waiting_for_approval_survives_a_restart(
         self, engine: EngineUnderTest
