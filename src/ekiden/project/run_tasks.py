@@ -35,6 +35,7 @@ from ekiden.runtime import Limits, Price, RunConfig, RunOptions, RunResult, RunR
 from ekiden.runtime.loop.claim import begun, read_input, resumed
 from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.questions.cancel_question import ask_to_stop, take_back
+from ekiden.runtime.state.cursor import open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.session import run_number
@@ -279,6 +280,9 @@ async def finished_run(
 
 _LEAVING_S = 1.0
 """Seconds to wait for the owner of a session to release it after the end of a run."""
+_ASKED_LOOK_S = 1.0
+"""How often to look whether an agent that a run asked waits for a person. The run then waits too,
+without an event of its own."""
 
 
 class RunWatch:
@@ -292,7 +296,7 @@ class RunWatch:
         self._run_id = run_id
         self._session_id, self._number = parse_run_id(run_id)
         self._unfinished = ACTIVE | {"waiting"} if through_waits else ACTIVE
-        self._quiet_s = quiet_s
+        self._quiet_s = self._look_s = quiet_s
         self._first = self._place = 0
         self.here: RunTask | None = None
         """The task of the run in this process. Its state is read without the store."""
@@ -330,7 +334,7 @@ class RunWatch:
     async def _until_possible_end(self, tail: Tail) -> AsyncGenerator[Shown | None, None]:
         """Events and deltas, until the run may have ended: an ending event, or silence."""
         while not tail.is_closed:
-            shown = await tail.soon(self._quiet_s)
+            shown = await tail.soon(self._look_s)
             if isinstance(shown, Event) and self._may_begin_another(shown):
                 last = await self._end()
                 if last is not None and shown.seq > last:
@@ -358,6 +362,8 @@ class RunWatch:
         if run_number(row) != self._number:
             _, last = await run_range(self._store, self._run_id)
             return row.seq if last is None else last
+        may_wait = "waiting" not in self._unfinished and bool(open_questions(row))
+        self._look_s = min(_ASKED_LOOK_S, self._quiet_s) if may_wait else self._quiet_s
         return None if await run_status(self._store, row) in self._unfinished else row.seq
 
     def _may_begin_another(self, event: Event) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ekiden import Agent, CodeContext, Team
 from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument, UnknownAgent, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping, TooManyRequests
@@ -374,3 +375,18 @@ async def test_an_earlier_run_interrupted_by_a_message_is_stopped_and_its_stream
     second = [each async for each in desk.runs.watch("a:2") if isinstance(each, Event)]
     assert numbers == list(range(1, second[0].seq))
     assert (await desk.runs.read("a:1")).status == "stopped"
+
+
+async def _ask_the_desk(ctx: CodeContext) -> str:
+    return str(await ctx.ask("desk", "please refund it"))
+
+
+async def test_a_stream_ends_when_an_asked_agent_waits_for_a_person(tmp_path: Path) -> None:
+    project = load_project(tmp_path, home=tmp_path / "home")
+    project.team = Team(Agent("caller", run=_ask_the_desk), *relay_team())
+    async with Service(project, store=str(tmp_path / "s.db")) as service:
+        desk = await service.tenant_service()
+        await desk.runs.start(order(session_id="a"))
+        async for _ in desk.runs.watch("a:1", quiet_s=3600):
+            """The events of the run: the question to the desk is the last."""
+        assert (await desk.runs.read("a:1")).status == "waiting"
