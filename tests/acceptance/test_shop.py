@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,19 @@ def test_a_large_refund_is_paid_after_an_approval(shop: Ekiden) -> None:
     shop("inbox", "answer", "inb_", "approve", "--by", "anna")
     paid = shop("session", "resume", "broken", "--team", "desk.team:team")
     assert "42000 cents for order 10003 are paid back." in paid.out
+
+
+def test_a_new_price_asks_again_and_the_answer_to_the_old_one_is_not_used(shop: Ekiden) -> None:
+    parcel = "@returns The parcel of order 10003 is back."
+    asked = shop(*_RUN, "--session", "parcel", parcel)
+    assert "returns asks operator: Refund 42000 cents for 10003" in asked.out + asked.err
+    with closing(sqlite3.connect(shop.folder / ".ekiden" / "books.db")) as books, books:
+        books.execute("update orders set cents = 50000 where id = '10003'")
+    shop("inbox", "answer", "inb_", "approve", "--by", "anna")
+    resume = ("session", "resume", "parcel", "--team", "desk.team:team", "--approve", "inbox")
+    again = shop(*resume)
+    assert "returns asks operator: Refund 50000 cents for 10003" in again.out + again.err
+    [*_, new] = re.findall(r"inb_\w+", again.out + again.err)
+    shop("inbox", "answer", new, "approve", "--by", "anna")
+    paid = shop(*resume)
+    assert "50000 cents for order 10003 are paid back." in paid.out

@@ -30,7 +30,7 @@ line to change for a real model. The tests run all programs.
 _MORE = """
 ## A complete application
 
-The folder [shop](../examples/shop/README.md) has the service desk of a shop: six agents, a
+The folder [shop](../examples/shop/README.md) has the service desk of a shop: seven agents, a
 database, a warehouse that answers on the bus, and a simulated week that tests them.
 
 ## Further programs

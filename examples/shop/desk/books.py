@@ -56,6 +56,11 @@ class Books:
                 orders,
             )
 
+    def set_price(self, order_id: str, cents: int) -> None:
+        """Change the price of an order."""
+        with self._writing() as connection:
+            connection.execute("update orders set cents = ? where id = ?", (cents, order_id))
+
     def order(self, order_id: str) -> Row:
         """An order with its customer's number of earlier refunds. Raises `LookupError`."""
         found = self.rows(
@@ -75,17 +80,18 @@ class Books:
 
     def pay(self, key: str, order_id: str, cents: int) -> Row:
         """Pay money back, once for each key. Raises `KeyReused`."""
+        at = time.time()
         with self._writing() as connection:
             found = connection.execute(
                 "select order_id, cents, at from payments where key = ?", (key,)
             ).fetchone()
             if found is None:
-                found = (order_id, cents, time.time())
+                found = (order_id, cents, at)
                 connection.execute("insert into payments values (?, ?, ?, ?)", (key, *found))
                 outcome = "paid"
             else:
                 outcome = "repeated" if found[:2] == (order_id, cents) else "violation"
-            _note(connection, "payment", key, order_id, cents, outcome)
+            _note(connection, "payment", key, order_id, cents, outcome, at)
         if outcome == "violation":
             raise KeyReused(f"the key {key} was used for {found[1]} cents of order {found[0]}")
         return {"order_id": order_id, "paid_cents": found[1], "paid_at": found[2]}
@@ -93,13 +99,14 @@ class Books:
     def set_pickup(self, key: str, order_id: str, state: str) -> None:
         """Set the state of a pick-up: `reserved`, `confirmed` or `released`. A released pick-up
         stays released, so a late request cannot reserve it again."""
+        at = time.time()
         with self._writing() as connection:
             connection.execute(
                 "insert into pickups values (?, ?, ?, ?) on conflict (key) do update "
                 "set state = excluded.state, at = excluded.at where state <> 'released'",
-                (key, order_id, state, time.time()),
+                (key, order_id, state, at),
             )
-            _note(connection, "pickup", key, order_id, 0, state)
+            _note(connection, "pickup", key, order_id, 0, state, at)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -117,7 +124,7 @@ class Books:
 def _note(connection: sqlite3.Connection, kind: str, key: str, *facts: object) -> None:
     connection.execute(
         "insert into attempts (kind, key, order_id, cents, outcome, at) values (?, ?, ?, ?, ?, ?)",
-        (kind, key, *facts, time.time()),
+        (kind, key, *facts),
     )
 
 

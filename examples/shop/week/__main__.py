@@ -2,7 +2,8 @@
 PostgreSQL at the same time, and checks what came of it.
 
     make shop-week
-    python -m examples.shop.week --days 1 --conversations 60 --store sqlite
+    make shop-week WEEK="--days 1 --conversations 60 --store sqlite --keep day"
+    python -m examples.shop.week.checker day/sqlite
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import argparse
 import asyncio
 import json
 import resource
+import shutil
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,21 +81,67 @@ def _table(reports: list[dict[str, Any]]) -> str:
     return "\n".join(f"{row[0]:28}" + "".join(f"{cell:>14}" for cell in row[1:]) for row in rows)
 
 
+_FIGURES = {
+    "days": "days with new conversations",
+    "tail_days": "days after them, without new conversations",
+    "conversations": "conversations",
+    "kills": "processes that are killed",
+    "outages": "outages of the model provider",
+    "deploys": "deployments of the second version",
+    "seed": "number from which the plan is made",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.shop.week",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--store", choices=KINDS, help="one store; default: both")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="new folder that keeps the stores and the logs"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    for name, text in _FIGURES.items():
+        default = getattr(Week(), name)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            default=default,
+            help=f"{text}; default: {default}",
+        )
+    return parser
+
+
+def _problem(week: Week, keep: Path | None) -> str | None:
+    """Why this cannot be simulated."""
+    if keep is not None and keep.exists():
+        return f"--keep: {keep} exists; name a new folder"
+    if min(week.days, week.conversations) < 1:
+        return "a week has at least one day and one conversation"
+    if min(week.tail_days, week.kills, week.outages, week.deploys) < 0:
+        return "no number may be below 0"
+    if week.outages + week.deploys >= week.slots:
+        return f"{week.days} days have no room for so many outages and deployments"
+    if shutil.which("cc") is None:
+        return "to move the clock of the processes, a C compiler is needed (cc)"
+    return None
+
+
 def main() -> int:
     """The command."""
-    defaults = Week()
-    parser = argparse.ArgumentParser(prog="python -m examples.shop.week", description=__doc__)
-    parser.add_argument("--store", choices=KINDS, help="default: both at the same time")
-    parser.add_argument("--keep", type=Path, help="a new folder for the stores and the logs")
-    parser.add_argument("--json", action="store_true")
-    for name in ("days", "tail_days", "conversations", "kills", "outages", "deploys", "seed"):
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=int, default=getattr(defaults, name))
+    parser = _parser()
     given = vars(parser.parse_args())
     store, keep, as_json = given.pop("store"), given.pop("keep"), given.pop("json")
+    week = Week(**given)
+    if problem := _problem(week, keep):
+        parser.error(problem)
     with tempfile.TemporaryDirectory(prefix="ekiden-shop-") as made:
-        kinds = [store] if store else list(KINDS)
-        reports = asyncio.run(_all(replace(defaults, **given), kinds, keep or Path(made)))
+        kinds, folder = [store] if store else list(KINDS), keep or Path(made)
+        # The processes have other current folders.
+        reports = asyncio.run(_all(week, kinds, folder.absolute()))
     if as_json:
         print(json.dumps(reports, ensure_ascii=False))
     else:

@@ -74,7 +74,8 @@ class Driver:
         }
         for step in steps:
             step["customer"] = customers[step["session"]]
-        for event in [*self._plan["faults"], *steps]:
+        prices = [{"do": "price", **price} for price in self._plan["prices"]]
+        for event in [*self._plan["faults"], *prices, *steps]:
             instants[event["at"]].append(event)
         for at, events in sorted(instants.items()):
             await self._site.move_to(at)
@@ -132,7 +133,7 @@ class Driver:
         session = step["session"]
         self._said[session] += 1
         run = await self._shop.runs.start(
-            step["text"], session_id=session, user_id=step["customer"]
+            step["text"], session_id=session, user_id=step["customer"], agent=step["to"]
         )
         return await self._until(run.run_id, step["status"])
 
@@ -184,6 +185,9 @@ class Driver:
         self._is_outage = True
         await self._set_outage(fault["what"])
 
+    async def _set_price(self, price: Mapping[str, Any]) -> None:
+        self._site.books.set_price(price["order"], price["cents"])
+
     async def _recover(self, fault: Mapping[str, Any]) -> None:
         self._is_outage = False
         await self._set_outage(None)
@@ -207,7 +211,7 @@ class Driver:
 _STEPS = {"message": Driver._message, "answer": Driver._answer, "deadline": Driver._deadline}
 _FAULTS = {"kill": Driver._kill, "deploy": Driver._deploy}
 """These happen while the steps of the instant are performed."""
-_FIRST = {"outage": Driver._outage, "recovery": Driver._recover}
+_FIRST = {"outage": Driver._outage, "recovery": Driver._recover, "price": Driver._set_price}
 """These happen before."""
 
 

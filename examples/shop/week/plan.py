@@ -41,10 +41,15 @@ class Week:
     deploys: int = 1
     faults: list[Fault] = field(default_factory=list)
 
+    @property
+    def slots(self) -> int:
+        """How many instants have new conversations."""
+        return self.days * len(SLOTS)
+
     def plan(self) -> dict[str, Any]:
         """The whole plan, as JSON."""
         chance = random.Random(self.seed)
-        slots = self.days * len(SLOTS)
+        slots = self.slots
         closed = chance.sample(range(1, slots), self.outages)
         deploys = sorted(
             chance.sample([s for s in range(1, slots) if s not in closed], self.deploys)
@@ -57,7 +62,9 @@ class Week:
         for each in made:
             kept = [step for step in each.steps if step.at <= end]
             if kept != each.steps:  # The conversation has not yet gone its whole way.
-                each.steps, each.chains = kept, {}
+                begun = {step.session for step in kept}
+                each.steps = kept
+                each.chains = {name: way for name, way in each.chains.items() if name in begun}
         return {
             "week": asdict(self),
             "end": end,
@@ -66,6 +73,7 @@ class Week:
             ],
             "orders": [order for c in made for order in c.orders],
             "conversations": [_shown(c) for c in made],
+            "prices": [price for c in made for price in c.prices if price["at"] <= end],
             "faults": [asdict(fault) for fault in self._faults(made, chance, closed, deploys)],
         }
 
@@ -73,13 +81,14 @@ class Week:
         self, number: int, chance: random.Random, closed: list[int], deploys: list[int]
     ) -> Conversation:
         weights = [weight for weight, _ in STORIES.values()]
-        [kind] = chance.choices(list(STORIES), weights)
+        kinds = list(STORIES)
+        [kind] = kinds[number : number + 1] or chance.choices(kinds, weights)
         made = Conversation(
             id=f"c{number:05}",
             number=number,
             kind=kind,
             chance=chance,
-            slot=chance.randrange(self.days * len(SLOTS)),
+            slot=chance.randrange(self.slots),
             is_chinese=chance.random() < 0.4,
             closed=closed if kind in NEEDS_PROVIDER else (),
             deploy_at=time_of(deploys[0]) if deploys else None,

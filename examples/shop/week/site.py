@@ -21,6 +21,8 @@ from ekiden.client import AsyncClient
 from tests.support.moved_clock import MovedClock, compiled_clock
 from tests.support.server import private_server
 
+from ..desk.books import Books
+
 SHOP = Path(__file__).parents[1]
 ROOT = SHOP.parents[1]
 PEOPLE = ("anna", "ben")
@@ -81,6 +83,7 @@ class Site:
         self.kind = kind
         self.build = folder / "build1"
         self.env: dict[str, str] = {}
+        self.books = Books(folder / "books.db")
         self.store = ""
         self.crew: dict[str, Process] = {}
         """Who runs or accepts sessions, by name: these are killed and deployed."""

@@ -36,12 +36,16 @@ class Step:
     session: str
     do: Literal["message", "answer", "deadline"]
     text: str = ""
+    to: str | None = None
+    """The agent that gets the message; by default the reception."""
     by: str = ""
     """The person who answers."""
     choice: str = ""
     status: str = "done"
     says: Sequence[str] = ()
     """Parts of the run's answer. For a rejected message: the code of the error."""
+    asks: Mapping[str, Any] | None = None
+    """The arguments that people see in the question that this step leads to."""
     pays: Mapping[str, int] = field(default_factory=dict)
     """Payments of this step in cents, by order."""
     pickups: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +70,8 @@ class Conversation:
     chains: dict[str, list[str]] = field(default_factory=dict)
     """The agents of each session, in order."""
     earlier_refunds: int = 0
+    prices: list[dict[str, Any]] = field(default_factory=list)
+    """New prices of orders, just before the last step so far."""
 
     @property
     def customer(self) -> str:
@@ -140,6 +146,11 @@ def time_of(slot: int) -> int:
     return day * DAY_S + SLOTS[number]
 
 
+def _refund(order: str, cents: int) -> dict[str, Any]:
+    """The arguments of the tool."""
+    return {"order_id": order, "cents": cents}
+
+
 def _where(c: Conversation) -> None:
     order = c.order(article=c.chance.choice(("", "", "gift card")))
     c.chains[c.id] = ["user", "reception", "orders"]
@@ -162,20 +173,37 @@ def _not_back(c: Conversation) -> None:
 def _large_refund(c: Conversation) -> None:
     cents = c.chance.randint(10_001, 90_000)
     order = c.order(cents=cents)
-    c.ask_for_refund(order, status="waiting")
+    c.ask_for_refund(order, status="waiting", asks=_refund(order, cents))
     c.answer("approve", says=[f"{cents}", order], pays={order: cents})
     c.message(c.words("Thank you!", "谢谢！"), after=1, says=[c.words("welcome", "不客气")])
 
 
+def _repriced_refund(c: Conversation) -> None:
+    """The price changes before the person answers: the answer to the old price is not used."""
+    before, now = c.chance.sample(range(10_001, 90_000), 2)
+    order = c.order(cents=before)
+    c.chains[c.id] = ["user", "returns"]
+    text = c.words(f"The parcel of order {order} is back.", f"订单 {order} 的包裹已退回。")
+    c.message(text, to="returns", status="waiting", asks=_refund(order, before))
+    c.answer("approve", status="waiting", asks=_refund(order, now))
+    c.prices.append({"at": c.steps[-1].at, "order": order, "cents": now})
+    if c.chance.random() < 0.5:
+        c.answer("approve", says=[order, f"{now}"], pays={order: now})
+    else:
+        c.answer("reject", says=[c.words("not refunded", "不能退款")])
+
+
 def _rejected_refund(c: Conversation) -> None:
-    order = c.order(cents=c.chance.randint(10_001, 90_000))
-    c.ask_for_refund(order, status="waiting")
+    cents = c.chance.randint(10_001, 90_000)
+    order = c.order(cents=cents)
+    c.ask_for_refund(order, status="waiting", asks=_refund(order, cents))
     c.answer("reject", says=[order, c.words("not refunded", "不能退款")])
 
 
 def _expired_refund(c: Conversation) -> None:
-    order = c.order(cents=c.chance.randint(10_001, 90_000))
-    c.ask_for_refund(order, status="waiting")
+    cents = c.chance.randint(10_001, 90_000)
+    order = c.order(cents=cents)
+    c.ask_for_refund(order, status="waiting", asks=_refund(order, cents))
     c.deadline(says=[order, c.words("not refunded", "不能退款")])
 
 
@@ -212,7 +240,10 @@ def _complaint(c: Conversation) -> None:
     )
     is_small = cents <= 10_000
     pays = {broken: cents}
-    c.message(text, status="done" if is_small else "waiting", pays=pays if is_small else {})
+    if is_small:
+        c.message(text, pays=pays)
+    else:
+        c.message(text, status="waiting", asks=_refund(broken, cents))
     says = [*c.where(lost), broken, f"{cents}"]
     if not is_small:
         c.answer("approve", pays=pays)
@@ -241,6 +272,7 @@ STORIES: Mapping[str, tuple[int, Callable[[Conversation], None]]] = {
     "small_refund": (20, _small_refund),
     "not_back": (6, _not_back),
     "large_refund": (12, _large_refund),
+    "repriced_refund": (4, _repriced_refund),
     "rejected_refund": (6, _rejected_refund),
     "expired_refund": (3, _expired_refund),
     "risky_refund": (4, _risky_refund),
