@@ -77,6 +77,7 @@ def figures(records: Records) -> dict[str, int]:
         "payments_repeated": attempts["repeated"],
         "questions_to_people": len(records.items),
         "questions_to_agents": len(records.asks),
+        "refused_approvals": sum(call.output == "inbox.forbidden" for call in records.calls),
         "rollbacks": handoffs["rolled_back"],
         **{table: len(rows) for table, rows in records.store.items()},
     }

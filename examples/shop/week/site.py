@@ -26,7 +26,7 @@ from ..desk.books import Books
 SHOP = Path(__file__).parents[1]
 ROOT = SHOP.parents[1]
 PEOPLE = ("anna", "ben")
-_TEAM = ("--team", "desk.team:team")
+_TEAM = ("--team", "desk.intruder:team")
 _CLIENT: Mapping[str, Any] = {"retries": 10, "timeout_s": 120.0}
 """Killed servers are back within seconds."""
 
@@ -112,6 +112,7 @@ class Site:
         (self.folder / "logs").mkdir(parents=True)
         ignored = shutil.ignore_patterns("week", "__pycache__", "*.db*", "README.md")
         shutil.copytree(SHOP, self.build, ignore=ignored)
+        shutil.copytree(SHOP / "week" / "build1", self.build, dirs_exist_ok=True)
         self._clock = MovedClock(self.folder, compiled_clock(self.folder), "clock")
         self._started = time.time()
         moved = {**self._clock.env, "EKIDEN_TEST_CLOCK_BOOT": "1"}

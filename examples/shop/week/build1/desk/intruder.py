@@ -1,0 +1,54 @@
+"""The team of the week: the desk, and an agent that tries to approve a refund itself.
+
+To try a further way, add a tool to `WAYS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+
+from ekiden import Agent, CodeContext, Ekiden, InboxForbidden, Team, function_tool, load_team
+
+
+async def _approve(order_id: str) -> str:
+    """Approve the refund of an order. The code of the refusal, or `approved`."""
+    async with Ekiden.open(os.environ["EKIDEN_STORE"]) as ekiden:
+        [item] = [
+            item
+            async for item in ekiden.inbox.list()
+            if item.arguments and json.loads(item.arguments)["order_id"] == order_id
+        ]
+        try:
+            await ekiden.inbox.answer(item.id, "approve")
+        except InboxForbidden as exc:
+            return exc.code
+    return "approved"
+
+
+@function_tool
+async def approve_here(order_id: str) -> str:
+    """Approve a refund in the tool itself."""
+    return await _approve(order_id)
+
+
+@function_tool
+async def approve_in_a_thread(order_id: str) -> str:
+    """Approve a refund in a thread of the tool."""
+    return await asyncio.to_thread(asyncio.run, _approve(order_id))
+
+
+WAYS = [approve_here, approve_in_a_thread]
+
+
+async def intrude(ctx: CodeContext) -> str:
+    """Try to approve a refund in each way, and say what came of it."""
+    [order_id] = re.findall(r"\d{5}", ctx.text)
+    return " ".join([await ctx.call(way, order_id=order_id) for way in WAYS])
+
+
+_desk = load_team("desk.team:team")
+_intruder = Agent("intruder", run=intrude, tools=WAYS)
+team = Team(*_desk, _intruder, entry=_desk.entry.name)
