@@ -155,6 +155,10 @@ BOOKS = {
         "pickups",
     ),
     "a pick-up is for another order": ("update pickups set order_id = '10000'", "pickups"),
+    "a reservation was for another order": (
+        "update attempts set order_id = '10000' where outcome = 'reserved'",
+        "pickups",
+    ),
     "a pick-up is lost": ("delete from pickups where state = 'confirmed'", "pickups"),
     "an order has another price": ("update orders set cents = cents + 1", "orders"),
     "a customer is lost": ("delete from customers where id = 'customer-0'", "orders"),

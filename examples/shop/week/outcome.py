@@ -48,7 +48,7 @@ def messages(records: Records) -> Iterator[str]:
     yield from same("messages", wanted, found)
 
 
-_OF_THE_TASK = ("title", "task_id", "asked_by", "ask_depth")
+_OF_THE_TASK = ("task_id", "asked_by", "ask_depth")
 
 
 def sessions(records: Records) -> Iterator[str]:
@@ -65,7 +65,12 @@ def sessions(records: Records) -> Iterator[str]:
             root = records.root(parent)
             customer = records.customers.get(root)
             end = "done" if asks["id"] in records.replies else "waiting"
-            meta = {"asked_in": parent, "answers": asks["id"], "correlation_id": root}
+            meta = {
+                "title": asks["subject"],
+                "asked_in": parent,
+                "answers": asks["id"],
+                "correlation_id": root,
+            }
             wanted.append((asks["session"], customer, ["user", asks["to"]], end, 1, meta))
     found = []
     for name, row in records.sessions.items():
@@ -155,6 +160,12 @@ def pickups(records: Records) -> Iterator[str]:
         ],
         [(row["key"], row["order_id"], row["state"]) for row in records.books["pickups"]],
     )
+    attempts = records.books["attempts"]
+    yield from same(
+        "reservations of the sessions and of the attempts",
+        {each.key for each in reserved},
+        {row["key"] for row in attempts if (row["kind"], row["outcome"]) == ("pickup", "reserved")},
+    )
     planned = [pick for step in records.steps for pick in step["pickups"].items()]
     for order, state in planned:
         states = Counter(
@@ -169,6 +180,9 @@ def pickups(records: Records) -> Iterator[str]:
 
 def _state(is_confirmed: bool) -> str:
     return "confirmed" if is_confirmed else "released"
+
+
+_PICKUP_STATES = ("reserved", "confirmed", "released")
 
 
 def _replayed(records: Records, table: str, kind: str) -> Iterator[str]:
@@ -186,10 +200,10 @@ def _replayed(records: Records, table: str, kind: str) -> Iterator[str]:
             made.setdefault(key, (key, order, row["cents"], row["at"]))
             is_right = (row["outcome"], row["cents"]) == (wanted, made[key][2])
         else:
-            is_right = row["cents"] == 0
+            is_right = row["cents"] == 0 and row["outcome"] in _PICKUP_STATES
             if before is None or before[2] != "released":
                 made[key] = (key, order, row["outcome"], row["at"])
-        if not is_right or made[key][1] != order:
+        if not is_right or (before or made[key])[1] != order:
             yield f"attempt {row['number']} is {dict(row)}, after {before}"
     yield from same(
         f"{table} and their attempts", made.values(), map(_values, records.books[table])
