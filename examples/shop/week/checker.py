@@ -79,7 +79,8 @@ def figures(records: Records) -> dict[str, int]:
         "questions_to_agents": len(records.asks),
         "refused_approvals": sum(call.output == "inbox.forbidden" for call in records.calls),
         "rollbacks": handoffs["rolled_back"],
-        **{table: len(rows) for table, rows in records.store.items()},
+        "sessions": len(records.store["sessions"]),
+        "events": len(records.store["events"]),
     }
 
 

@@ -73,15 +73,23 @@ def _steps_of_questions(records: Records, session: str) -> Iterator[tuple[str, A
 
 
 def _tasks(records: Records, session: str) -> Iterator[tuple[str, Row]]:
-    """What a supervisor did, with its steps."""
-    base = ""
+    """What a supervisor did, with its steps. A number counts how often the run was resumed."""
+    base = life = ""
     for event in records.events[session]:
         details = event["details"] or {}
         if details.get("for") == "plan":
-            base = event["step"].removesuffix("plan.m1")
+            base, life = event["step"].removesuffix(".m1").split("plan")
         if event["type"] == "task":
-            number = int(details.get("task_id", "t0")[1:]) - 1
-            yield f"{base}{number}" if "task_id" in details else base, details
+            task = f"{base[:-1]}{life}"
+            match details["phase"]:
+                case "decomposed":
+                    yield f"{base}plan{life}.m1", details
+                case "completed":
+                    yield f"{base}answer{life}.m1", details
+                case "aggregating":
+                    yield f"{task}.aggregating", details
+                case _:
+                    yield f"{task}.{int(details['task_id'][1:]) - 1}", details
 
 
 def _said(records: Records, session: str) -> str:
@@ -155,8 +163,8 @@ _STEPS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     (r"\.0\.before$", lambda r: (r["outcome"], r["cursor"]["hd"], r["variables"])),
     (r"\.plan$", lambda r: [(t["task_id"], t["agent"], t["description"]) for t in r["tasks"]]),
     (r"\.result$", lambda r: (r[1]["task_id"], r[1]["agent"], r[1]["success"])),
-    (r"\.plan\.m1$", lambda r: _tasks_of(r[0]["content"][0]["text"])),
-    (r"\.answer\.m1$", lambda r: r[0]["content"][0]["text"]),
+    (r"\.plan\d*\.m1$", lambda r: _tasks_of(r[0]["content"][0]["text"])),
+    (r"\.answer\d*\.m1$", lambda r: r[0]["content"][0]["text"]),
     (r"\.began$|\.aggregating$", lambda r: None),
 )
 """The facts in the results of steps, by the ends of their keys."""
@@ -190,7 +198,9 @@ def _wanted_steps(records: Records) -> Iterator[tuple[Any, ...]]:
         yield session, event["step"], (of, *map(details.get, _DECISION))
     for call in records.calls:
         run, _, place = call.step.rpartition(".")
-        if place.startswith("c"):  # Code stores what it calls before it calls it.
+        if (
+            place.startswith("c") and not call.is_refused
+        ):  # Code stores what it calls before it calls it.
             yield call.session, f"{run}.i{place[1:]}", (call.tool, call.arguments)
     for item in records.items:
         if item["status"] != "open":
@@ -219,17 +229,17 @@ def _planned_tasks(records: Records, session: str) -> Iterator[tuple[Any, ...]]:
         match details["phase"]:
             case "decomposed":
                 tasks = [(t["task_id"], t["agent"], t["description"]) for t in details["tasks"]]
-                yield session, f"{step}plan", tasks
-                yield session, f"{step}plan.m1", [task[1:] for task in tasks]
+                yield session, f"{step.rpartition('plan')[0]}plan", tasks
+                yield session, step, [task[1:] for task in tasks]
             case "started":
                 yield session, f"{step}.began", None
             case "finished":
                 facts = tuple(map(details.get, ("task_id", "agent", "success")))
                 yield session, f"{step}.result", facts
             case "aggregating":
-                yield session, f"{step}aggregating", None
+                yield session, step, None
             case "completed":
-                yield session, f"{step}answer.m1", _said(records, session)
+                yield session, step, _said(records, session)
 
 
 _KEYS = {"shop": ["read", "run"], "anna": ["answer", "read"], "ben": ["answer", "read"]}

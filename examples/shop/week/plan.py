@@ -65,6 +65,8 @@ class Week:
                 begun = {step.session for step in kept}
                 each.steps = kept
                 each.chains = {name: way for name, way in each.chains.items() if name in begun}
+                if kept and kept[-1].status == "failed":  # No other agent gets a rejected message.
+                    each.chains[each.id] = each.chains[each.id][:2]
         return {
             "week": asdict(self),
             "end": end,

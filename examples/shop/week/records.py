@@ -39,6 +39,8 @@ class Call:
     step: str
     arguments: Row
     output: Any
+    is_refused: bool
+    """Whether the tool did not run."""
 
 
 @dataclass(kw_only=True)
@@ -122,6 +124,7 @@ class Records:
                         step=event["step"],
                         arguments=json.loads(asked[item["call_id"]]["arguments"]),
                         output=_parsed(item["output"]),
+                        is_refused="not_run" in event["details"],
                     )
                 )
         return found
