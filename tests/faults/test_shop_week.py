@@ -193,6 +193,10 @@ STORE = {
         """update sessions set cursor = replace(cursor, '"requests":4', '"requests":5')""",
         "sessions",
     ),
+    "a refused session has succeeded": (
+        "update sessions set conclusion = 'succeeded' where conclusion = 'refused'",
+        "sessions",
+    ),
     "a session has other variables": (
         "update sessions set variables = replace(variables, 'low', 'high')",
         "variables",

@@ -54,7 +54,7 @@ _OF_THE_TASK = ("task_id", "asked_by", "ask_depth")
 def sessions(records: Records) -> Iterator[str]:
     """Each session is in the planned state, and belongs to the planned customer."""
     chains = {name: way for c in records.plan["conversations"] for name, way in c["chains"].items()}
-    ends = {step["session"]: step["status"] for step in records.steps}
+    ends = {step["session"]: (step["status"], _conclusion(step)) for step in records.steps}
     runs = Counter(run_id.rpartition(":")[0] for run_id in records.last_steps)
     wanted: list[tuple[Any, ...]] = [
         (name, customer, chains[name], ends[name], runs[name], {})
@@ -64,7 +64,7 @@ def sessions(records: Records) -> Iterator[str]:
         if "session" in asks:
             root = records.root(parent)
             customer = records.customers.get(root)
-            end = "done" if asks["id"] in records.replies else "waiting"
+            end = ("done", "answered") if asks["id"] in records.replies else ("waiting", None)
             meta = {
                 "title": asks["subject"],
                 "asked_in": parent,
@@ -74,16 +74,27 @@ def sessions(records: Records) -> Iterator[str]:
             wanted.append((asks["session"], customer, ["user", asks["to"]], end, 1, meta))
     found = []
     for name, row in records.sessions.items():
-        chain, end, cursor = records.chains[name], row["outcome"], row["cursor"]
+        chain, cursor = records.chains[name], row["cursor"]
+        is_known = row["conclusion"] in (None, "refused", "failed")
+        end = (row["outcome"], row["conclusion"] if is_known else "answered")
         meta = {key: row["meta"][key] for key in row["meta"] if key not in _OF_THE_TASK}
         found.append((name, row["user_id"], chain, end, cursor["r"], meta))
         calls = _requests(cursor, "u") - _requests(cursor, "ou")
         shown = (row["agent"], cursor["ch"][-1], row["status"], row["seq"], calls)
-        status = "waiting" if end == "waiting" else "idle"
+        status = "waiting" if row["outcome"] == "waiting" else "idle"
         events = records.events[name]
         if shown != (chain[-1], chain[-1], status, len(events), _model_calls(events)):
             yield f"{name} is {shown}, and its events say something else"
     yield from same("sessions", wanted, found)
+
+
+def _conclusion(step: Row) -> str | None:
+    """What the plan says of the conclusion of a run with this last step."""
+    if step["status"] == "waiting":
+        return None
+    if step["status"] == "failed":
+        return "failed"
+    return "refused" if step["choice"] == "reject" else "answered"
 
 
 def _requests(cursor: Row, name: str) -> int:
