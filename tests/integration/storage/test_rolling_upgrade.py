@@ -356,3 +356,21 @@ async def test_a_migration_that_may_not_end_old_processes_changes_nothing(
         finally:
             await connection.execute(f"reset role; drop owned by {role}; drop role {role}")
             await connection.close()
+
+
+async def test_a_migration_fails_if_an_old_connection_does_not_end(postgres_url: str) -> None:
+    address = parse_address(postgres_url)
+    never = f"""
+        create function {address.schema}.pg_terminate_backend(pid int, timeout int)
+            returns boolean language sql as 'select false';
+        set search_path = {address.schema}, pg_catalog"""
+    async with PostgresStore(postgres_url) as old:
+        await old.create(NewSession(id="s", agent="a"))
+        connection = await connect(postgres_url)
+        try:
+            await connection.execute(never)
+            with pytest.raises(StoreUnavailable, match=r"did not end.*\[\d+\]"):
+                await migrate(connection, address, [*shipped(), *later([BREAKS])])
+            assert (await old.info())["format"] == KNOWN
+        finally:
+            await connection.close()

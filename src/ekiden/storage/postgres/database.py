@@ -32,15 +32,8 @@ FOREIGN: tuple[type[BaseException], ...] = (
 )
 """The errors of a driver call when the database or the network fails."""
 
-_ENDED = (
-    asyncpg.AdminShutdownError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    ConnectionError,
-)
-"""The errors of a connection that is ended while it joins: another one may work."""
-_ENDED_JOINS = 9
+_BROKEN_JOINS = 9
+"""How many connections may break while they join, before the error is raised."""
 
 ROLLED_BACK: tuple[type[BaseException], ...] = (
     asyncpg.SerializationError,
@@ -231,14 +224,15 @@ class ConnectionPool:
                 if _is_open(connection) and self._loop.time() - since <= _IDLE_S:
                     return connection
                 self._close_later(connection)
-            for is_last in (*[False] * _ENDED_JOINS, True):
+            for is_last in (*[False] * _BROKEN_JOINS, True):
                 connection = await self.pool.acquire()
                 self._out_since[connection] = self._loop.time()
                 try:
                     await self._join(connection)
                 except BaseException as exc:
                     await self._release(connection)
-                    if is_last or not isinstance(exc, _ENDED):
+                    # Another connection may work, but a time-out would take as long again.
+                    if is_last or not is_broken(exc) or isinstance(exc, TimeoutError):
                         raise
                 else:
                     return connection

@@ -175,11 +175,13 @@ _JOIN = """
 select pg_advisory_xact_lock_shared(hashtextextended('ekiden/gate/' || $1, 0)),
     pg_advisory_lock_shared(hashtextextended('ekiden/use/' || $1, 0))"""
 _CLOSE_GATE = "select pg_advisory_xact_lock(hashtextextended('ekiden/gate/' || $1, 0))"
-_END_USERS = """
-select pg_terminate_backend(pid, 10000) from pg_locks
+_USERS = """
+from pg_locks
 where locktype = 'advisory' and granted and pid <> pg_backend_pid() and objsubid = 1
     and database = (select oid from pg_database where datname = current_database())
     and (classid::bigint << 32) | objid::bigint = hashtextextended('ekiden/use/' || $1, 0)"""
+_END_USERS = f"select pg_terminate_backend(pid, 10000) {_USERS}"
+_USERS_LEFT = f"select pid {_USERS}"
 
 _HOLDERS = """
 select pid, coalesce(nullif(application_name, ''), 'a program') as program, usename as role,
@@ -279,11 +281,18 @@ async def _end_users(connection: Any, address: PostgresAddress) -> None:
     await connection.execute(_CLOSE_GATE, address.schema)
     try:
         await connection.execute(_END_USERS, address.schema, timeout=_TIMEOUT_S)
+        # A false answer may also mean that a connection was closed before.
+        left = [row["pid"] for row in await connection.fetch(_USERS_LEFT, address.schema)]
     except FORBIDDEN as exc:
         raise StoreUnavailable(
             f"{address.shown} cannot be migrated while processes with another database role use "
             "it, and the new format does not work with their version: stop them, and try again"
         ) from exc
+    if left:
+        raise StoreUnavailable(
+            f"{address.shown} cannot be migrated, because connections of older processes did not "
+            f"end: stop these processes of the server, and try again: {left}"
+        )
 
 
 async def _locked_error(connection: Any, address: PostgresAddress) -> StoreUnavailable:
