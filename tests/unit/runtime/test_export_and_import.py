@@ -164,6 +164,14 @@ async def test_an_export_of_a_development_version_is_imported_and_continued(samp
     assert (await verify_audit(store)).ok
 
 
+async def test_an_export_of_today_must_say_how_to_resume() -> None:
+    document = await export_session(await talked("one ticket please"), "s")
+    del document["resume"]
+    with pytest.raises(SessionImportInvalid, match="it is missing") as caught:
+        await import_session(MemoryStore(), document)
+    assert caught.value.place == "resume"
+
+
 async def test_a_message_after_the_import_closes_a_call_without_an_output() -> None:
     [sample, *_] = DEVELOPMENT
     document = json.loads(sample.read_bytes())

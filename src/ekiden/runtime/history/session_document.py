@@ -109,7 +109,13 @@ def read_document(data: Any) -> Imported:
     except UserError as exc:
         raise SessionImportInvalid("session.session_id", str(exc)) from exc
     events = read_events(document.get("events"), session_id)
-    resume = document["resume"] if "resume" in document else ended_run(events, session["agent"])
+    if "resume" in document:
+        resume = document["resume"]
+    elif "ekiden" in document:
+        # Versions that wrote no `resume` did not write their own version either.
+        raise SessionImportInvalid("resume", "it is missing, so the run could not be continued")
+    else:
+        resume = ended_run(events, session["agent"])
     check(Object, resume, "resume")
     steps = read_steps(resume.get("steps"))
     _check_snapshots(events, steps)
