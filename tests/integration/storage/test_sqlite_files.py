@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -22,6 +23,7 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
+from ekiden.project.copying.migrations import pending_migrations
 from ekiden.storage.base import NewSession
 from ekiden.storage.copying import Migration, load_migrations
 from ekiden.storage.sqlite import SqliteStore
@@ -197,6 +199,15 @@ async def test_a_store_of_a_development_version_is_refused_with_advice(path: Pat
     with pytest.raises(StoreTooOld, match="has format 3.*ekiden session export"):
         await SqliteStore(path).open()
     assert path.read_bytes() == before
+
+
+async def test_a_version_that_contradicts_the_tables_is_refused_with_advice(path: Path) -> None:
+    await make(path)
+    execute(path, f"PRAGMA user_version = {NEWEST - 1}")
+    found = f"user_version is {NEWEST - 1}, but the last migration of its tables is {NEWEST}"
+    for look in (SqliteStore(path).open, partial(pending_migrations, str(path))):
+        with pytest.raises(StoreUnavailable, match=f"{found}.*restore it from a backup"):
+            await look()
 
 
 async def test_an_older_store_is_migrated(path: Path) -> None:

@@ -173,7 +173,13 @@ def _format(
         works = "SELECT number, works_with FROM migrations"
         ran = dict(query(db, works)) if may_be_newer else {}
         check_newer(where, known=known, ran=ran, found=current)
-    check_applied(where, migrations, dict(query(db, "SELECT number, checksum FROM migrations")))
+    applied = dict(query(db, "SELECT number, checksum FROM migrations"))
+    check_applied(where, migrations, applied)
+    if current != (last := max(applied, default=0)):
+        raise StoreUnavailable(
+            f"{where} was altered: its user_version is {current}, but the last migration of its "
+            f"tables is {last}: restore it from a backup, or set user_version to {last}"
+        )
     return current
 
 
