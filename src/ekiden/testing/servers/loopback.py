@@ -19,6 +19,7 @@ _REASONS = {
     401: "Unauthorized",
     404: "Not Found",
     429: "Too Many Requests",
+    500: "Internal Server Error",
 }
 
 
@@ -116,12 +117,14 @@ class HttpReply:
 
 class LoopbackServer:
     """Serves `handle` on `port` of 127.0.0.1, by default a free port, inside an ``async with``
-    block."""
+    block. If `handle` raises, the client gets the status 500, and the block raises the first of
+    these exceptions at its end."""
 
     def __init__(self, *, port: int = 0) -> None:
         self._port = port
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._failures: list[Exception] = []
         self._is_closing = False
 
     @property
@@ -158,6 +161,8 @@ class LoopbackServer:
             writer.transport.abort()
         await asyncio.gather(*clients, return_exceptions=True)
         await self._server.wait_closed()
+        if self._failures:
+            raise self._failures[0]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_closing:
@@ -176,9 +181,12 @@ class LoopbackServer:
                 reply = HttpReply(reader, writer)
                 try:
                     await self.handle(request, reply)
-                except (AssertionError, KeyError, ValueError) as exc:
-                    # So the client's error shows the failed check.
-                    await reply.json({"error": {"message": repr(exc)}}, status=400)
+                except (ClientGone, ConnectionError, asyncio.IncompleteReadError):
+                    raise
+                except Exception as exc:
+                    self._failures.append(exc)
+                    await reply.json({"error": {"message": repr(exc)}}, status=500)
+                    break
         except (ClientGone, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
