@@ -7,7 +7,8 @@ PYTEST := $(BIN)/python -m pytest
 # Tests start many processes: each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 # A lock names everything, so nothing has to be resolved.
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
+PIP_INSTALL := install -qq --disable-pip-version-check --no-deps
+PIP := $(BIN)/python -m pip $(PIP_INSTALL)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench bench-gate docs pages conformance examples mutations shop-week release-check clean
@@ -20,21 +21,24 @@ setup: $(VENV)/.installed  ## Create .venv with everything the tests need (only 
 # The demo needs no more than this. To install the package takes its build requirements, and longer than
 # all the rest: a path and a script do the same. Modules are compiled when they are first imported.
 $(VENV)/.core: requirements/core.lock
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "PYTHON='$(PYTHON)' is not usable: Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Setting up $(VENV) (about 20 packages) ..."
-	@$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(VENV)
 	@$(PIP) --no-compile --require-hashes -r requirements/core.lock
 	@echo "$(CURDIR)/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ekiden.pth"
 	@printf '#!/bin/sh\nexec "%s" -P -m ekiden.cli "$$@"\n' "$(CURDIR)/$(BIN)/python" > $(BIN)/ekiden
 	@chmod +x $(BIN)/ekiden
 	@touch $@
 
+# A company's own certificates are often known to the system only.
+export UV_SYSTEM_CERTS ?= 1
 # uv installs the 170 packages of the tests in a fifth of the time; pip does it where uv cannot.
 $(VENV)/.locked: requirements/dev.lock requirements/uv.lock $(VENV)/.core
 	@echo "Adding what the tests need to $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements/uv.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements/dev.lock || \
-		$(PIP) --require-hashes -r requirements/dev.lock
+		{ echo "uv failed: trying pip instead" >&2; $(PIP) --require-hashes -r requirements/dev.lock; }
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml $(VENV)/.locked
@@ -94,7 +98,9 @@ FRAMEWORKS := main google_adk crewai
 
 $(VENV)-%/.installed: requirements/frameworks/%.lock $(VENV)/.locked
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)
-	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $< || \
+		{ echo "uv failed: trying pip instead" >&2; \
+		$(BIN)/python -m pip --python $(@D)/bin/python $(PIP_INSTALL) --require-hashes -r $<; }
 	@echo "$(CURDIR)/src" > "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ekiden.pth"
 	@touch $@
 
@@ -114,7 +120,7 @@ shop-week: setup  ## A simulated week of examples/shop on both stores, with kill
 	$(BIN)/python -m examples.shop.week $(WEEK)
 
 release-check: setup  ## Wheel and sdist, tried in new environments; KEEP=dist keeps them; 5 minutes
-	$(BIN)/python -m tests.release.check $(if $(KEEP),--keep '$(KEEP)') $(OPTIONS)
+	$(BIN)/python -m tests.release.check $(if $(KEEP),--keep "$$KEEP") $(OPTIONS)
 
 check: setup  ## Lint, format, types, layers, words
 	$(BIN)/ruff check .
@@ -146,12 +152,12 @@ bench: setup  ## All figures as JSON, in 3 to 5 minutes; STORE=postgresql://… 
 	@echo "3 of 5: 200 streamed runs" >&2
 	@$(BIN)/python benchmarks/server_load.py --runs 200
 	@echo "4 of 5: four workers" >&2
-	@$(BIN)/ekiden bench load --sessions 1500 --json $(if $(STORE),--store '$(STORE)')
+	@$(BIN)/ekiden bench load --sessions 1500 --json $(if $(STORE),--store "$$STORE")
 	@echo "5 of 5: growth, 1,000 sessions; benchmarks/growth.py measures more" >&2
-	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store '$(STORE)')
+	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store "$$STORE")
 
 bench-gate: setup  ## Fail if Ekiden has become slower; counts instructions, so load does not matter
-	@$(BIN)/python -m benchmarks.gate $(GATE:%=--group %) $(if $(JSON),--json) $(if $(UPDATE),--update '$(UPDATE)' --reason '$(REASON)')
+	@$(BIN)/python -m benchmarks.gate $(GATE:%=--group %) $(if $(JSON),--json) $(if $(UPDATE),--update "$$UPDATE" --reason "$$REASON") $(if $(ADD),--add)
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	@$(PIP) --require-hashes -r requirements/docs.lock
@@ -167,4 +173,4 @@ pages: setup  ## Write everything that is generated in docs/ anew
 	$(BIN)/python -m tests.docs.generated
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build site docs/python.md
+	rm -rf $(VENV) $(VENV)-* .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build site docs/python.md
