@@ -97,6 +97,7 @@ _PASSWORD = re.compile(r"://[^\s/:@\"']{0,64}:(?![\[<{*$]|[A-Z_]+@)(?P<key>[^\s/
 _MAYBE_KEY = re.compile(r"[0-9A-Za-z_.~+/-]{12}|://|-----BEGIN")
 _PEM_BEGIN = re.compile(r"-----BEGIN [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
+# Possessive is only the repeat of one character: that of a group is wrong before Python 3.11.5.
 _PEM_BODY = re.compile(r"(?:[0-9A-Za-z+/=\s]++|\\[nr])*")
 _LONGEST_PEM = 65_536
 

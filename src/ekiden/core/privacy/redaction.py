@@ -151,6 +151,7 @@ def _masked(kind: str, mask: str) -> str:
     return mask.replace("{kind}", kind)
 
 
+# Possessive are only repeats of one character: that of a group is wrong before Python 3.11.5.
 _JSON_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 """A string or a number, in a text that is JSON."""
 

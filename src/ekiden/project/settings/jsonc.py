@@ -25,6 +25,8 @@ _MAX_DIGITS = 400
 _TRIVIAL = frozenset(" \t\r\n/")
 _TRIVIA = re.compile(r"[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<rest>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+# The possessive repeat keeps long texts quick: a text without an end is not tried at each length.
+# A possessive repeat of the group is wrong before Python 3.11.5, and nothing after it could fail.
 _TEXT = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _WORD = re.compile(r"[\w$+.-]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
