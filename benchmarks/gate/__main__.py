@@ -2,6 +2,7 @@
 
     python -m benchmarks.gate [--json] [--cpu-time] [--group library]
     python -m benchmarks.gate --update "s1 s2" --reason "Each handoff also stores …"
+    python -m benchmarks.gate --add
 
 Callgrind, a tool of valgrind, counts the instructions of each scenario. The load and the speed of
 the machine do not change this number. Without valgrind, or with `--cpu-time`, CPU time is compared
@@ -27,40 +28,61 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.gate.compare import CPU_TIME, FLOOR, Baselines, Figures, Reference, Verdict
+from benchmarks.gate.compare import (
+    CPU_TIME,
+    FLOOR,
+    Baselines,
+    Figures,
+    Reference,
+    Verdict,
+    WrongSource,
+)
 
 HERE: Final = Path(__file__).parent
 FILE: Final = HERE / "baselines.json"
 TIMED_ROUNDS: Final = 10
 TIMED_PROCESSES: Final = 3
 TIMEOUT_S: Final = 1800
+VALGRIND: Final = (
+    "install valgrind (apt-get install valgrind), or use Linux if your system has none"
+)
 
-GROUPS: Final = {"server": 4, "library": 2, "version": 1, "memory": 1}
+GROUPS: Final = {"server": 3, "library": 1, "version": 1, "memory": 1}
 """The groups of scenarios, the longest first, and how often each is counted. Each group has its own
-process. The server's background work needs more rounds, of which a few contain more of it."""
+process, and `version` counts the floor. The server's background work needs more rounds, of which a
+few contain more of it."""
 
 
 def main() -> int:
-    """Measure, and print or store the figures. Returns 1 if a scenario is worse."""
+    """Measure, and print or store the figures. Returns 1 if a scenario is worse, 2 if the figures
+    cannot be stored."""
     parser = argparse.ArgumentParser(prog="benchmarks.gate", description=__doc__)
     parser.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     parser.add_argument("--cpu-time", action="store_true", help="Do not use valgrind.")
     parser.add_argument("--update", default="", help="Scenarios that get new baselines.")
     parser.add_argument("--reason", default="", help="Why these baselines change.")
+    parser.add_argument(
+        "--add", action="store_true", help="Store the figures of a new interpreter."
+    )
     parser.add_argument("--group", choices=GROUPS, action="append", help="Default: all groups.")
     options = parser.parse_args()
     groups = options.group or [*GROUPS]
     names = options.update.split()
+    is_stored = options.add or bool(names)
     baselines = Baselines.load(FILE)
+    is_timed = options.cpu_time or shutil.which("valgrind") is None
     if unknown := set(names) - baselines.scenarios.keys():
         parser.error(f"unknown scenarios: {', '.join(sorted(unknown))}")
-    is_timed = options.cpu_time or shutil.which("valgrind") is None
+    if names and not options.reason.strip():
+        parser.error("a new baseline needs a reason: REASON='…'")
+    if is_stored and options.group:
+        parser.error("baselines are stored for all groups: leave out --group")
+    if is_stored and is_timed:
+        parser.error(f"baselines are counted, not timed: {VALGRIND}")
     source = CPU_TIME if is_timed else f"CPython {platform.python_version()} {platform.machine()}"
-    measured = dict((timed if is_timed else counted)(groups))
-    if "memory" in groups:
-        measured |= _run("memory", 1)["values"]
-    if names:
-        return _update(baselines, source, measured, names, options.reason)
+    measured = (timed if is_timed else counted)(groups)
+    if is_stored:
+        return _store(baselines, source, measured, names, options.reason.strip())
     reference = baselines.reference(source, measured)
     verdicts = baselines.compare(reference, measured)
     (_print_json if options.json else _print_table)(source, measured, reference, verdicts)
@@ -71,29 +93,27 @@ def main() -> int:
 
 
 def counted(groups: Collection[str]) -> Figures:
-    """The instructions of a unit of each scenario."""
+    """The instructions of a unit of each scenario, and the figures of memory."""
     # A module is compiled when it is first imported. That must not be counted.
     for group in ("library", "version"):
         _run(group, 0)
-    # The floor is that of `version`: the server has other work to do meanwhile.
-    needed = [each for each in GROUPS if each == "version" or (each in groups and each != "memory")]
+    needed = [each for each in GROUPS if each == "version" or each in groups]
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         found = dict(zip(needed, pool.map(_count, needed), strict=True))
     counts = defaultdict(list)
-    for group, spans in found.items():
-        for name, count in spans:
-            if name != FLOOR or group == "version":
-                counts[name].append(count)
-    return {name: statistics.median_low(each) for name, each in counts.items()}
+    for values in found.values():
+        for name, count in values:
+            counts[name].append(count)
+    return {name: statistics.fmean(each) for name, each in counts.items()}
 
 
 def _count(group: str) -> list[tuple[str, float]]:
+    if group == "memory":
+        return [*_run(group, 1)["values"].items()]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         command = ["valgrind", "--tool=callgrind", "--dump-before=getsid"]
-        command.append(f"--callgrind-out-file={out}")
-        if group == "server":
-            command.append("--instr-atstart=no")
+        command += ["--instr-atstart=no", f"--callgrind-out-file={out}"]
         spans = _run(group, GROUPS[group], *command)["spans"]
         # The dumps 1, 3, … have what happened before the spans.
         return [
@@ -109,13 +129,12 @@ def _instructions(dump: Path) -> int:
 
 
 def timed(groups: Collection[str]) -> Figures:
-    """The CPU time of a unit of each scenario, as a multiple of the floor in the same process.
-
-    The shortest times count, because load only makes times longer.
-    """
+    """The CPU time of a unit of each scenario, as a multiple of the floor in the same process, and
+    the figures of memory. The shortest times count, because load only makes times longer."""
     ratios = {FLOOR: 1.0}
     for group in groups:
         if group == "memory":
+            ratios |= _run(group, 1)["values"]
             continue
         best: dict[str, float] = {}
         for _ in range(TIMED_PROCESSES):
@@ -136,7 +155,7 @@ def _run(group: str, rounds: int, *prefix: str) -> dict[str, Any]:
             "TMPDIR": folder,
             "PYTHONPATH": str(HERE.parents[1]),
             "PYTHONHASHSEED": "0",
-            **({"COUNT_LATER": "1"} if "--instr-atstart=no" in prefix else {}),
+            **({"COUNTED": "1"} if prefix else {}),
         }
         done = subprocess.run(
             [*prefix, sys.executable, "-P", HERE / "child.py", group, folder, str(rounds)],
@@ -152,15 +171,17 @@ def _run(group: str, rounds: int, *prefix: str) -> dict[str, Any]:
     return found
 
 
-def _update(
+def _store(
     baselines: Baselines, source: str, measured: Figures, names: list[str], reason: str
 ) -> int:
-    if source not in baselines.figures:
-        new = baselines.with_source(source, measured)
-    elif reason.strip():
-        new = baselines.updated(source, measured, names, reason.strip())
-    else:
-        print("A new baseline needs a reason: REASON='…'", file=sys.stderr)
+    try:
+        new = (
+            baselines.updated(source, measured, names, reason)
+            if names
+            else baselines.with_source(source, measured)
+        )
+    except WrongSource as exc:
+        print(exc, file=sys.stderr)
         return 2
     FILE.write_text(new.text(), "utf-8")
     print(f"wrote the figures of {source} into {FILE.name}")
@@ -185,7 +206,8 @@ def _print_table(
 ) -> None:
     allowed = f"{(reference.bound - 1) * 100:.0f} % worse fails"
     if source == CPU_TIME:
-        print(f"CPU time as a multiple of the floor, because valgrind is not used; {allowed}.")
+        print(f"CPU TIME, not instructions, because valgrind is not used; {allowed}.")
+        print(f"This finds only large regressions: {VALGRIND}.")
     elif source == reference.source:
         print(f"Instructions, {source}; {allowed}.")
     else:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import selectors
 import signal
-import subprocess
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -32,8 +31,12 @@ HANDOFFS: Final = 20
 SESSIONS: Final = 20
 REQUESTS: Final = 5
 APPROVALS: Final = 3
-TRACED: Final = 500
-"""The number of sessions whose memory and bytes on disk are measured."""
+WARM_ROUNDS: Final = 4
+"""Rounds of the server before the first measured one. The first requests cost more."""
+TRACED: Final = 200
+"""The number of sessions whose memory is measured."""
+STORED: Final = 500
+"""The number of sessions whose bytes on disk are measured."""
 
 
 class Measure(Protocol):
@@ -42,20 +45,32 @@ class Measure(Protocol):
     def __call__(self, name: str, units: int = 1) -> AbstractContextManager[None]: ...
 
 
-def run(group: str, folder: str, rounds: int, span: Measure) -> dict[str, float]:
-    """Run the scenarios of the group `rounds` times. Returns the values that `span` has not
-    measured."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """How the spans of a group are measured."""
+
+    span: Measure
+    begin: Callable[[], None]
+    """Called before the first span, when everything is imported."""
+    rounds: int
+    has_floors: bool
+    """Whether each round includes the floor."""
+
+
+def run(group: str, folder: str, meter: Meter) -> dict[str, float]:
+    """Run the scenarios of the group. Returns the values that are not spans."""
     loop = IdleClockLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         match group:
             case "library":
-                runner.run(_library(Path(folder), rounds, span))
+                runner.run(_library(Path(folder), meter))
             case "server":
-                runner.run(_server(Path(folder), rounds, span, loop))
+                runner.run(_server(Path(folder), meter, loop))
             case "memory":
                 return runner.run(_memory(Path(folder)))
             case _:
-                runner.run(_floor(span))
+                meter.begin()
+                runner.run(_floor(meter.span))
     return {}
 
 
@@ -111,19 +126,30 @@ def _costs_are(measuring: Callable[[], AbstractContextManager[None]]) -> None:
     measure.cost_of = cost_of
 
 
-async def _library(folder: Path, rounds: int, span: Measure) -> None:
+def _unmeasured(name: str, units: int = 1) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+async def _library(folder: Path, meter: Meter) -> None:
     """S1, S2 and S4 of `ekiden bench`."""
+    await _library_round(folder, _unmeasured)
+    meter.begin()
+    for _ in range(meter.rounds):
+        if meter.has_floors:
+            await _floor(meter.span)
+        await _library_round(folder, meter.span)
+
+
+async def _library_round(folder: Path, span: Measure) -> None:
     sizes = Sizes(repeats=1, handoffs=HANDOFFS, sessions=SESSIONS, durable_sessions=SESSIONS)
-    for _ in range(rounds):
-        for name, units in (("s1", HANDOFFS), ("s2", SESSIONS), ("s4", SESSIONS)):
-            await _floor(span)
-            _costs_are(partial(span, name, units))
-            await SCENARIOS[name](sizes, folder)
+    for name, units in (("s1", HANDOFFS), ("s2", SESSIONS), ("s4", SESSIONS)):
+        _costs_are(partial(span, name, units))
+        await SCENARIOS[name](sizes, folder)
 
 
 async def _memory(folder: Path) -> dict[str, float]:
     """The memory of Python objects, and the bytes on disk, for one session."""
-    sizes = Sizes(sessions=TRACED, durable_sessions=TRACED)
+    sizes = Sizes(sessions=TRACED, durable_sessions=STORED)
     peak = 0
 
     @contextmanager
@@ -137,6 +163,7 @@ async def _memory(folder: Path) -> dict[str, float]:
     _costs_are(traced)
     await SCENARIOS["s2"](sizes, folder)
     s2_memory = peak / TRACED
+    _costs_are(nullcontext)
     s4 = await SCENARIOS["s4"](sizes, folder)
     waiting = await _waiting_memory(folder / "waiting.db")
     return {
@@ -186,7 +213,7 @@ def refunds() -> Agent[Any]:
     return Agent("refunds", model=RefundModel(), tools=[refund])
 
 
-async def _server(folder: Path, rounds: int, span: Measure, loop: IdleClockLoop) -> None:
+async def _server(folder: Path, meter: Meter, loop: IdleClockLoop) -> None:
     """A run of the demo team, and the answer to an approval, over HTTP. The client is included.
 
     The store is in memory: the order in which the threads of SQLite take turns changes from run to
@@ -212,24 +239,26 @@ async def _server(folder: Path, rounds: int, span: Measure, loop: IdleClockLoop)
             rest_collector()
             streams = await asyncio.open_connection(*listener.getsockname())
             client = Client(loop, *streams)
-            await _requests(client, 1, lambda name, units=1: nullcontext())
-            _start_counting()
-            await _requests(client, rounds, span)
+            for _ in range(WARM_ROUNDS):
+                await _requests(client, _unmeasured)
+            meter.begin()
+            for _ in range(meter.rounds):
+                if meter.has_floors:
+                    await _floor(meter.span)
+                await _requests(client, meter.span)
             signal.raise_signal(signal.SIGTERM)
 
 
-async def _requests(client: Client, rounds: int, span: Measure) -> None:
-    for _ in range(rounds):
-        await _floor(span)
-        gc.collect()
-        with span("server", REQUESTS):
-            for _ in range(REQUESTS):
-                await client.run("Where is my order 1042?", "orders", "done")
-        waiting = [await client.run("5 please", "refunds", "waiting") for _ in range(APPROVALS)]
-        gc.collect()
-        with span("approval", APPROVALS):
-            for run in waiting:
-                await client.approve(run)
+async def _requests(client: Client, span: Measure) -> None:
+    gc.collect()
+    with span("server", REQUESTS):
+        for _ in range(REQUESTS):
+            await client.run("Where is my order 1042?", "orders", "done")
+    waiting = [await client.run("5 please", "refunds", "waiting") for _ in range(APPROVALS)]
+    gc.collect()
+    with span("approval", APPROVALS):
+        for run in waiting:
+            await client.approve(run)
 
 
 class Client:
@@ -270,14 +299,3 @@ class Client:
         assert answer.split(b" ", 2)[1].startswith(b"2"), found
         await self._loop.settle()
         return found
-
-
-def _start_counting() -> None:
-    """Let callgrind count from now on, if this process runs under callgrind. It was started
-    without, because it takes eight times longer to load the server while it counts."""
-    if "COUNT_LATER" in os.environ:
-        command = ["vgdb", f"--pid={os.getpid()}", "instrumentation", "on"]
-        telling = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while telling.poll() is None:
-            pass  # Callgrind reads commands only while this process works.
-        assert telling.returncode == 0
