@@ -135,9 +135,10 @@ class Baselines:
         else:
             is_bytes = self.scenarios[name].is_bytes
             baseline *= 1 if is_bytes else reference.scale
-            if measured > baseline * reference.bound + (SLACK_BYTES if is_bytes else 0):
+            slack = SLACK_BYTES if is_bytes else 0
+            if measured > baseline * reference.bound + slack:
                 verdict = "worse"
-            elif measured < baseline / reference.bound:
+            elif measured < baseline / reference.bound - slack:
                 verdict = "better"
         return Verdict(
             scenario=name, unit=unit, measured=measured, baseline=baseline, verdict=verdict
