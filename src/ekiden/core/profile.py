@@ -204,6 +204,9 @@ CODE = KindTraits(name="code")
 PERSON = KindTraits(name="person", is_human=True)
 RUNNER = KindTraits(name="runner")
 
+NOT_CODE = frozenset(each.name for each in (MODEL, ROUTER, SUPERVISOR, PERSON, RUNNER))
+"""The kinds of agents whose turns are not code that runs again from its start."""
+
 BY_FIELD = (
     ("router", ROUTER),
     ("plan", SUPERVISOR),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from ekiden.core.tools.tool import FunctionTool
 
 DIGEST_BYTES = 16
 
@@ -16,3 +20,21 @@ def digest(value: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
+
+
+_signatures: WeakKeyDictionary[FunctionTool, str] = WeakKeyDictionary()
+_SIGNATURE_LENGTH = 16
+NEEDS_APPROVAL = "?"
+"""The beginning of the signature of a tool whose calls need approval."""
+
+
+def tool_signature(tool: FunctionTool) -> str:
+    """The digest of everything that a call of the tool depends on: name, description, schema, and
+    whether calls need approval. It does not depend on the code of the tool, because a call is
+    repeated with corrected code."""
+    known = _signatures.get(tool)
+    if known is None:
+        parts = [tool.name, tool.description, tool.params_json_schema, bool(tool.confirmation)]
+        mark = NEEDS_APPROVAL if tool.confirmation else ""
+        known = _signatures[tool] = mark + digest(parts)[:_SIGNATURE_LENGTH]
+    return known

@@ -14,6 +14,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import Handoff
 from ekiden.core.runs import Done, Outcome, OutOfBudget
 from ekiden.core.tools.tool import FunctionTool
+from ekiden.core.versions import tool_signature
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
 from ekiden.runtime.model_call import ask_model
@@ -34,23 +35,39 @@ if TYPE_CHECKING:
 @dataclass(slots=True, eq=False, repr=False)
 class _Plan:
     tools: list[PlannedCall]
+    """The calls that were made, or may have been."""
+    untried: list[PlannedCall]
+    """The other calls of tools."""
     transfers: list[tuple[Handoff[Any, Any], Item]]
     unknown: list[Item]
     too_many: list[Item]
 
 
-async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()) -> None:
+async def act(
+    run: RunState,
+    calls: list[Item],
+    *,
+    answered: Collection[str] = frozenset(),
+    is_repeated: bool = False,
+) -> None:
     """Handle all calls of the turn that are not in `answered`. Then store the turn, or hand off.
 
-    If the turn has an `immediate` handoff, the tools of the turn are not run.
+    If the turn has an `immediate` handoff, the tools of the turn are not run. With `is_repeated`,
+    calls without a result may have been started before.
     """
-    plan = _plan(run, calls, answered)
-    if plan.tools and plan.transfers and plan.transfers[0][0].terms.policy == "immediate":
-        for each in plan.tools:
+    run.untried = 0
+    plan = _plan(run, calls, answered, is_repeated=is_repeated)
+    if _is_immediate(plan):
+        for each in plan.untried:
             record_problem(run, each.call, "not run: the conversation was handed over at once")
-    elif plan.tools:
+    else:
+        plan.tools = [*plan.tools, *plan.untried]
+        if is_repeated and plan.untried:
+            await _note_tools(run, plan.untried)
+    if plan.tools:
         from ekiden.runtime.tools.run_tools import run_tools
 
+        plan.tools.sort(key=lambda each: int(each.key.rpartition(".t")[2]))
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
         record_problem(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
@@ -98,24 +115,70 @@ async def _end_turn(run: RunState, *, mistaken: bool) -> None:
         )
 
 
-def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
-    plan = _Plan([], [], [], [])
+def _is_immediate(plan: _Plan) -> bool:
+    return bool(plan.transfers) and plan.transfers[0][0].terms.policy == "immediate"
+
+
+def _plan(
+    run: RunState, calls: list[Item], answered: Collection[str], *, is_repeated: bool
+) -> _Plan:
+    plan = _Plan([], [], [], [], [])
     most = run.config.limits.calls
     for index, call in enumerate(calls):
         if call["call_id"] in answered:
             continue
         offer = run.offer.by_name.get(call["name"])
-        if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
+        tried = _tried(run, index, call, offer) if is_repeated else None
+        count = len(plan.tools) + len(plan.untried)
+        if tried is not None:
+            plan.tools.append(tried)
+        elif isinstance(offer, FunctionTool) and most is not None and count >= most:
             plan.too_many.append(call)
         elif isinstance(offer, FunctionTool):
             from ekiden.runtime.tools.run_tools import PlannedCall
 
-            plan.tools.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
+            plan.untried.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
         elif offer is not None:
             plan.transfers.append((offer, call))
         else:
             plan.unknown.append(call)
     return plan
+
+
+def _tried(run: RunState, index: int, call: Item, offer: Any) -> PlannedCall | None:
+    """The call, if it was made, or may have been; `None` if it certainly was not."""
+    from ekiden.runtime.tools.run_tools import PlannedCall, gone_tool
+    from ekiden.runtime.tools.unfinished_calls import changed_since, may_have_run
+
+    key = run.step_key(f"t{index}")
+    if key not in run.memo and not may_have_run(run, index, call, offer):
+        return None
+    tool = offer if isinstance(offer, FunctionTool) else gone_tool(call["name"])
+    doubt = None if key in run.memo else changed_since(run, index, call, offer)
+    started = run.cursor.progress.tools
+    version = None if started is None or doubt is None else started[index]
+    return PlannedCall(tool, call, key, doubt=doubt, version=version)
+
+
+def _started_tools(run: RunState, calls: list[Item]) -> list[str | None]:
+    """The signatures of the tools that the calls will be started with."""
+    plan = _plan(run, calls, (), is_repeated=False)
+    if _is_immediate(plan):
+        return []
+    signatures = {each.call["call_id"]: tool_signature(each.tool) for each in plan.untried}
+    return [signatures.get(call["call_id"]) for call in calls] if signatures else []
+
+
+async def _note_tools(run: RunState, started: list[PlannedCall]) -> None:
+    """Store the signatures of tools that the resumed turn starts calls with for the first time."""
+    noted = list(run.cursor.progress.tools or ())
+    for each in started:
+        index = int(each.key.rpartition(".t")[2])
+        noted += [None] * (index + 1 - len(noted))
+        noted[index] = tool_signature(each.tool)
+    if noted != list(run.cursor.progress.tools or ()):
+        run.cursor.progress.tools = noted
+        await run.commit()
 
 
 def _choices(run: RunState) -> str:
@@ -190,6 +253,8 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         if not await carry_out(run, attempt):
             await _end_turn(run, mistaken=True)
         return
+    cursor.progress.tools = _started_tools(run, calls)
+    run.untried = cursor.progress.calls
     fault_point("turn.answer.before_commit")
     await run.commit()
     fault_point("turn.answer.after_commit")
@@ -227,7 +292,8 @@ async def settle_answer(run: RunState) -> None:
 async def resume_acting(run: RunState, calls: list[Item]) -> None:
     """Continue the calls of a turn that another process stored and did not finish."""
     await refresh_offer(run)
-    await act(run, calls, answered=answered(run))
+    is_repeated = run.untried != run.cursor.progress.calls
+    await act(run, calls, answered=answered(run), is_repeated=is_repeated)
 
 
 async def start_agent(run: RunState) -> None:

@@ -45,6 +45,9 @@ class RunProgress:
     """The number of consecutive turns in which the model made an unusable request."""
     errors: int = 0
     """The number of errors in this run."""
+    tools: Sequence[str | None] | None = None
+    """In the phase `act`, the signatures of the tools that the calls were started with, in the
+    order of the calls; `None` for a call that was not started. Older data has no list."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store the progress in a cursor's `data`."""
@@ -60,6 +63,8 @@ class RunProgress:
             data["m"] = self.mistakes
         if self.errors:
             data["e"] = self.errors
+        if self.phase == "act" and self.tools is not None:
+            data["tv"] = list(self.tools)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunProgress:
@@ -67,7 +72,7 @@ class RunProgress:
         get = data.get
         return cls(
             data["r"], data["t"], data["p"], bool(get("s")), data["f"], get("c", 0), get("m", 0),
-            get("e", 0),
+            get("e", 0), get("tv"),
         )  # fmt: skip
 
     def step_key(self, suffix: str) -> str:
@@ -90,7 +95,8 @@ class RunProgress:
         """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
-        return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
+        counts = dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
+        return {**counts, "tv": list[str | None]}
 
     def check_import(self, place: str, *, events: int) -> None:
         """Raise `SessionImportInvalid` if the progress does not fit a session with this many

@@ -98,6 +98,7 @@ class ToolOptions(TypedDict, total=False):
     tool_description: str | None
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
+    read_only: bool
 
 
 class ToolMaker(Protocol):
@@ -159,6 +160,7 @@ def function_tool(
     tool_description: str | None = None,
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
+    read_only: bool = False,
 ) -> Any:
     """Turn a function into a tool. Use it as a decorator, with or without arguments::
 
@@ -181,7 +183,8 @@ def function_tool(
     free keys, such as ``dict``. With `confirmation`, or ``needs_approval=True``, every call needs
     human approval; ``confirmation=True`` means a `Confirmation` with default values.
     `tool_description` is another name for `description_override`. Input guardrails run after the
-    approval and before the call. Output guardrails run before the model sees the result.
+    approval and before the call. Output guardrails run before the model sees the result. With
+    `read_only`, the tool has no effects, so a call of it is never in doubt after an interruption.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """
@@ -222,6 +225,7 @@ def function_tool(
             needs_approval=approval_function,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
+            read_only=read_only,
         )
 
     if func is not None:

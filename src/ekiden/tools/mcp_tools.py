@@ -228,6 +228,7 @@ class McpTools:
             timeout_seconds=self._servers[server].timeout,
             failure_error_function=tool_error_in_words,
             confirmation=self._confirmation(tool),
+            read_only=tool.annotations is not None and tool.annotations.read_only_hint is True,
         )
 
     def _confirmation(self, tool: Any) -> Confirmation | None:

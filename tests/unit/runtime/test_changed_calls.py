@@ -71,7 +71,7 @@ async def changed(agent: Agent[Any], session: Session, choice: str) -> Any:
     assert stopped.value.code == "run.call_changed"
     [item] = (await Inbox(session.store).list()).items
     assert item.id == stopped.value.item
-    assert item.options == ("retry as it was", "abandon")
+    assert item.options == ("repeat", "enter a result", "abandon")
     assert isinstance((await Runner.resume(agent, session)).outcome, Waiting)
     await Inbox(session.store).answer(item.id, choice=choice, by="anna")
     return (await Runner.resume(agent, session)).final_output
@@ -84,11 +84,11 @@ def _declines(request: Any) -> bool:
 @pytest.mark.parametrize(
     ("code", "choice", "output", "later"),
     [
-        (wires(250), "retry as it was", "wired 100", [("1.1.c1", 100)]),
+        (wires(250), "repeat", "wired 100", [("1.1.c1", 100)]),
         (wires(250), "abandon", "wired 250", [("1.1.c1r1", 250)]),
-        (notes, "retry as it was", "wired 100", [("1.1.c1", 100)]),
+        (notes, "repeat", "wired 100", [("1.1.c1", 100)]),
         (notes, "abandon", "nothing to wire", []),
-        (idle, "retry as it was", "nothing to do", [("1.1.c1", 100)]),
+        (idle, "repeat", "nothing to do", [("1.1.c1", 100)]),
         (idle, "abandon", "nothing to do", []),
     ],
 )
@@ -112,7 +112,7 @@ async def test_an_unchanged_unfinished_call_is_repeated_with_the_same_key() -> N
 
 @pytest.mark.parametrize(
     ("choice", "output", "later"),
-    [("retry as it was", "wired 100", []), ("abandon", "wired 250", [("1.1.c1r1", 250)])],
+    [("repeat", "wired 100", []), ("abandon", "wired 250", [("1.1.c1r1", 250)])],
 )
 async def test_a_person_decides_about_a_stored_call_that_changed(
     choice: str, output: str, later: Effects
@@ -144,7 +144,7 @@ async def test_a_person_decides_about_a_stored_call_that_the_code_drops() -> Non
 
     with pytest.raises(ConnectionError):
         await Runner.run(team(fails), "Pay.", session=session)
-    assert await changed(team(drops), session, "retry as it was") == "first"
+    assert await changed(team(drops), session, "repeat") == "first"
     assert effects == [("1.1.c2", 100)]
 
 
@@ -156,7 +156,7 @@ async def test_a_withdrawn_decision_about_a_changed_call_is_asked_again() -> Non
         await Runner.resume(team(wires(250)), session)
     assert stopped.value.item is not None
     await Inbox(session.store).cancel(stopped.value.item, by="anna", reason="I do not know")
-    assert await changed(team(wires(250)), session, "retry as it was") == "wired 100"
+    assert await changed(team(wires(250)), session, "repeat") == "wired 100"
     assert effects == [("1.1.c1", 100)] * 2
 
 

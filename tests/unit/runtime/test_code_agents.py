@@ -323,7 +323,7 @@ async def test_replayed_code_that_makes_different_calls_is_refused() -> None:
     with pytest.raises(RuntimeError):
         await Runner.run(agent, "hi", session=session)
     first = False
-    with pytest.raises(UserError, match=r"called lookup\(.* but calls pay\("):
+    with pytest.raises(UserError, match=r"called lookup\(.* its code calls pay\("):
         await Runner.resume(agent, session)
 
 

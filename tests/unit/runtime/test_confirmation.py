@@ -477,24 +477,25 @@ class TestAfterACrash:
         assert len(person.asked) == 1
 
     async def test_an_approval_does_not_carry_over_to_another_call_of_changed_code(self) -> None:
-        bank, person, store = Bank(), Person(YES), MemoryStore()
-        cents = [1]
+        bank, person, store = Bank(), Person(YES, YES), MemoryStore()
+        cents, crash = [1], True
 
         async def code(ctx: CodeContext[Any]) -> str:
             return str(await ctx.call("pay", cents=cents[0]))
 
         class Crash(RunHooks[Any]):
             async def on_tool_start(self, *_: Any) -> None:
-                raise Cut
+                if crash:
+                    raise Cut
 
         agent = Agent("code", run=code, tools=[bank.pay])
         session, config = Session("s", store=store), RunConfig(approver=person)
         with pytest.raises(Cut):
             await Runner.run(agent, "x", session=session, hooks=Crash(), run_config=config)
-        cents[0] = 1_000_000
-        with pytest.raises(UserError, match="a person was asked about 'pay' here before"):
-            await Runner.resume(agent, session=session, run_config=config)
-        assert bank.paid == []
+        cents[0], crash = 1_000_000, False
+        await Runner.resume(agent, session=session, run_config=config)
+        assert len(person.asked) == 2
+        assert bank.paid == [1_000_000]
 
 
 async def test_a_rejection_raises_a_tool_error_in_code() -> None:

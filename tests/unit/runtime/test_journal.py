@@ -13,14 +13,14 @@ import pytest
 
 from ekiden import Agent, Ask, Inbox, Runner, Session, Team, Worker, function_tool, submit
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import CodeNotDeterministic
+from ekiden.core.errors import CallChanged, CodeNotDeterministic
 from ekiden.core.runs import Waiting
 from ekiden.runtime import CodeContext
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Commit as StoreCommit, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.testing import ScriptedModel, call, say
+from ekiden.testing import ScriptedModel, call, say, transfer
 
 Code = Callable[[CodeContext[Any]], Any]
 
@@ -385,3 +385,81 @@ async def forget_digests(store: MemoryStore) -> None:
         question.of = None
     patch = SessionPatch(cursor=cursor.to_json())
     await store.commit(claim, StoreCommit(patch=patch, events=(), release=True))
+
+
+async def test_a_step_runs_once_with_a_key_of_its_own() -> None:
+    keys: list[str] = []
+
+    async def rate(currency: str, *, key: str) -> Any:
+        keys.append(key.rpartition(":")[2])
+        return {"currency": currency, "rate": len(keys)}
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        found = await ctx.step("rate", rate, "EUR")
+        await ctx.request_approval(f"{found}?")
+        return found
+
+    store = MemoryStore()
+    session = Session("s", store=store)
+    await Runner.run(coded(code), "go", session=session)
+    await answer_all(store)
+    result = await Runner.resume(coded(code), session)
+    assert result.final_output == {"currency": "EUR", "rate": 1}
+    assert keys == ["1.1.a.s1"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "output", "later"),
+    [
+        ("repeat", "paid 1", [("1.1.a.s1", 1)]),
+        ("abandon", "paid 2", [("1.1.a.s1r1", 2)]),
+        ("enter a result", "it was paid", []),
+    ],
+)
+async def test_a_person_decides_about_an_unfinished_step_that_changed(
+    choice: str, output: str, later: list[tuple[str, int]]
+) -> None:
+    effects: list[tuple[str, int]] = []
+    cents, started = 1, asyncio.Event()
+
+    async def pay(amount: int, key: str) -> str:
+        effects.append((key.rpartition(":")[2], amount))
+        if len(effects) == 1:
+            started.set()
+            await asyncio.Event().wait()
+        return f"paid {amount}"
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        return await ctx.step("pay", pay, cents)
+
+    store = MemoryStore()
+    session = Session("s", store=store)
+    running = asyncio.create_task(Runner.run(coded(code), "go", session=session))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    cents = 2
+    with pytest.raises(CallChanged):
+        await Runner.resume(coded(code), session)
+    [item] = await open_items(store)
+    await Inbox(store).answer(item.id, choice=choice, text="it was paid", by="anna")
+    assert (await Runner.resume(coded(code), session)).final_output == output
+    assert effects == [("1.1.a.s1", 1), *later]
+
+
+def undo() -> None:
+    """Undo nothing."""
+
+
+async def test_one_key_of_a_compensation_is_one_effect() -> None:
+    async def code(ctx: CodeContext[Any]) -> Any:
+        await ctx.on_rollback(undo, key="pay", arguments=1)
+        await ctx.on_rollback(undo, key="pay", arguments=1)
+        with pytest.raises(CodeNotDeterministic):
+            await ctx.on_rollback(undo, key="pay", arguments=2)
+        return "done"
+
+    target = Agent("target", run=code)
+    source = Agent("source", model=ScriptedModel([transfer("target")]), handoffs=[target])
+    assert (await Runner.run(source, "go")).final_output == "done"

@@ -255,8 +255,9 @@ class CompensationNotFindable(UserError):
 
 
 class CallChanged(UserError):
-    """After an interruption, the code of an agent made another call than before. Restore the
-    earlier code, or answer the inbox item `item`.
+    """A tool call was started before an interruption and cannot be repeated as it was: the code
+    makes another call now, or the tool has changed or is gone. Restore the earlier code, or answer
+    the inbox item `item`.
 
     `before` is the call before the interruption. `item` is the id of an inbox item whose answer
     decides how the run continues. `item` is set only if the session is stored.
@@ -267,12 +268,10 @@ class CallChanged(UserError):
     def __init__(
         self, agent: str, *, before: str, now: str, is_finished: bool, item: str | None = None
     ) -> None:
-        state = "," if is_finished else ", and did not finish the call,"
+        state = "" if is_finished else ", the effect of this call is unknown"
         way_out = "bring the earlier code back" if item is None else f"answer inbox item {item}"
         super().__init__(
-            f"the code of agent {agent!r} called {before} before the interruption{state} "
-            f"but {now} now: calls must not depend on chance, time or anything else that "
-            f"changes; {way_out}"
+            f"agent {agent!r} called {before} before the interruption{state}, and {now}; {way_out}"
         )
         self.before, self.item = before, item
 

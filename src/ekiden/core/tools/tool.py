@@ -83,6 +83,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
     """Guardrails that check the output one after the other. The model sees the output only if all
     of them allow it."""
+    read_only: bool = False
+    """Whether the tool has no effects. After an interruption, a call of such a tool is never in
+    doubt."""
     agent: Any = None
     """For a tool from `Agent.as_tool`: the agent that the tool calls. This agent becomes a member
     of the team."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,13 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.current_agent import acting_as
-from ekiden.core.errors import AnswerUnusable, CommandForgotten, ToolError, UserError
+from ekiden.core.errors import (
+    AnswerUnusable,
+    CodeNotDeterministic,
+    CommandForgotten,
+    ToolError,
+    UserError,
+)
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import Handoff
 from ekiden.core.runs import Done
@@ -31,22 +38,40 @@ from ekiden.runtime.conversation import UNDONE, rollback_summary
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome import warn
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
+from ekiden.runtime.state.calls import settled
+from ekiden.runtime.state.cursor import UnknownCall
 from ekiden.runtime.state.findings import tell_findings
+from ekiden.runtime.state.journal import OF, digest_of
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import KEPT, kept_key, kept_values
 from ekiden.runtime.tools.confirmation import ask_first
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.tools.run_tools import PlannedCall, perform, record_call
+from ekiden.runtime.tools.run_tools import (
+    PlannedCall,
+    gone_tool,
+    perform,
+    record_call,
+    settle_earlier,
+)
 from ekiden.runtime.tools.unfinished_calls import (
+    ENTER,
+    REPEAT,
+    CodeCall,
+    Verdict,
     begin_call,
     call_id_of,
     call_key,
+    decide,
     last_place,
     place_of,
+    unfinished_calls,
 )
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.sessions.state import checked_value
 from ekiden.tools import NoJsonForm, ToolResult, json_form, output_text
+
+BEGUN = "begun"
+"""The member of a step's entry with its name and arguments, if the step may have an effect."""
 
 _NO_ANSWER = (
     'its function returned None, which is usually a forgotten `return`; return "" for an empty '
@@ -75,7 +100,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
     """
 
-    __slots__ = ("_calling", "_is_left", "_made", "_questions", "_run", "commands")
+    __slots__ = ("_calling", "_is_left", "_made", "_placed", "_questions", "_run", "commands")
 
     def __init__(self, run: RunState) -> None:
         base = run.context
@@ -84,6 +109,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         )
         self._run = run
         self._made = 0
+        self._placed: set[str] = set()
+        """The places of the calls that the code has made in this attempt."""
         self._calling: set[asyncio.Task[Any]] = set()
         """The asyncio tasks of the code that call a tool or prepare a question."""
         self._is_left = False
@@ -179,13 +206,16 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         found = self._find(tool)
         given = _as_arguments(f"a call of tool {found.name!r}", arguments)
         self._made += 1
-        place, before = await place_of(run, self._made, found.name, given)
-        stored = run.memo.get(call_key(run, place))
-        if stored is None:
-            if before is not None:
-                found, given = self._find(before.tool), before.arguments
+        at = await place_of(run, self._made, found, given)
+        self._placed.add(at.place)
+        stored = run.memo.get(call_key(run, at.place))
+        if stored is None or (at.verdict is not None and at.verdict.choice == ENTER):
             with self._in_progress():
-                stored = await self._make(found, place, given)
+                if at.before is None:
+                    await self._settle_others(found)
+                    stored = await self._make(found, at.place, given)
+                else:
+                    stored = await self._carry_out(at)
             if self._is_left:
                 raise Suspended
         output, error, is_json = stored[:3]
@@ -193,6 +223,99 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             raise ToolError(f"tool {found.name!r} failed: {error}")
         result: TOutput = loads(output) if is_json else output
         return result
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function once, and return its result, which is stored as JSON. If the code runs
+        again, this call returns the stored result.
+
+        The arguments must be JSON. If the function has a parameter `key`, it gets an idempotency
+        key: pass it to the service that the function calls. A function without this parameter must
+        have no effects, because it may be called twice::
+
+            rates = await ctx.step("rates", fetch_rates, "EUR")
+            receipt = await ctx.step("pay", bank.pay, cents=rates["cents"])
+        """
+        if self._is_left:
+            raise Suspended
+        journal = self._questions.journal
+        position = journal.position("step")
+        arguments = dumps([list(args), kwargs])
+        with self._in_progress():
+            value = await self._step(name, function, arguments, position)
+        if self._is_left:
+            raise Suspended
+        return value
+
+    async def _step(
+        self, name: str, function: Callable[..., Any], arguments: str, position: str
+    ) -> Any:
+        run, journal = self._run, self._questions.journal
+        of = digest_of("step", name, loads(arguments))
+        place = journal.find(position, of)
+        for key in place.earlier:
+            began, is_decided = run.memo[key], any(each.startswith(f"{key}.x") for each in run.memo)
+            if f"{key}.end" in run.memo and is_decided:
+                return run.memo[f"{key}.end"]  # A person decided that it was repeated.
+            if BEGUN in began and f"{key}.end" not in run.memo:
+                verdict = await self._decide_step(key, began, name, arguments)
+                if verdict.choice == ENTER:
+                    return verdict.text
+                if verdict.choice == REPEAT:
+                    return await self._run_step(key, function, began[BEGUN][1], of=None)
+        if place.is_known and f"{place.key}.end" in run.memo:
+            return run.memo[f"{place.key}.end"]
+        return await self._run_step(place.key, function, arguments, of=of, name=name)
+
+    async def _decide_step(
+        self, key: str, began: Mapping[str, Any], name: str, arguments: str
+    ) -> Verdict:
+        """The decision about an unfinished step that the code no longer makes."""
+        before, given = began[BEGUN]
+        unknown = UnknownCall(
+            key=key, tool=before, arguments=given, version=None, agent=self._run.agent.name
+        )
+        why = f"its code makes the step {name}({arguments}) now"
+        question = f"{key}.x"
+        return await decide(self._run, unknown, question, why, tool=None, can_repeat=before == name)
+
+    async def _run_step(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        arguments: str,
+        *,
+        of: str | None,
+        name: str = "",
+    ) -> Any:
+        run = self._run
+        args, kwargs = loads(arguments)
+        takes_key = "key" not in kwargs and "key" in inspect.signature(function).parameters
+        if of is not None and key not in run.memo and takes_key:
+            await run.commit_step(key, {OF: of, BEGUN: [name, arguments]})
+        elif of is not None and key not in run.memo:
+            run.remember(key, {OF: of})
+        if takes_key:
+            kwargs["key"] = f"{run.session_key}:{key}"
+        fault_point("code.step.before_call")
+        value = to_jsonable(await settled(function(*args, **kwargs)))
+        fault_point("code.step.after_call")
+        run.remember(f"{key}.end", value)
+        await run.commit()
+        fault_point("code.step.after_commit")
+        return value
+
+    def on_rollback(
+        self, function: Callable[..., Any], *, key: str, arguments: Any = None
+    ) -> Awaitable[None]:
+        """See `RunContextWrapper.on_rollback`. Raises `CodeNotDeterministic` if the key is
+        registered with other arguments: one key is one effect to undo."""
+        pending = self._run.cursor.handoffs.pending
+        for each in () if pending is None else pending.compensations:
+            if each.key == key and each.arguments != arguments:
+                raise CodeNotDeterministic(
+                    self._run.agent.name, f"registered the compensation {key!r}", changes=1
+                )
+        return super().on_rollback(function, key=key, arguments=arguments)
 
     def hand_off(
         self,
@@ -251,20 +374,58 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         """
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
-            place, before = await place_of(run, number, None)
-            if before is not None and not before.is_finished:
-                await self._make(self._find(before.tool), place, before.arguments)
+            at = await place_of(run, number, None)
+            if at.before is not None and not at.before.is_finished:
+                await self._carry_out(at)
 
-    async def _make(self, tool: FunctionTool, place: str, arguments: str) -> tuple[Any, ...]:
+    async def _settle_others(self, tool: FunctionTool) -> None:
+        """Let people decide about unfinished calls of the tool, before another call of the tool
+        starts: calls of earlier turns, and calls of this turn that the code has not repeated."""
+        run = self._run
+        if run.cursor.questions.unknown:
+            await settle_earlier(run, tool)
+        if not run.memo:
+            return
+        turn = run.step_key("")
+        for key, call in unfinished_calls(turn, run.memo, run.memo):
+            place = key.removeprefix(f"{turn}c")
+            if call["name"] == tool.name and place not in self._placed and place.isdecimal():
+                at = await place_of(run, int(place), None)
+                if at.before is not None and at.place not in self._placed:
+                    self._placed.add(at.place)
+                    await self._carry_out(at)
+
+    async def _carry_out(self, at: CodeCall) -> tuple[Any, ...]:
+        """Carry out a person's decision about an earlier call."""
+        before, verdict = at.before, at.verdict
+        assert before is not None
+        assert verdict is not None
+        if verdict.choice == REPEAT:
+            return await self._make(self._find(before.tool), at.place, before.arguments)
+        stored: tuple[Any, ...] | None = self._run.memo.get(call_key(self._run, at.place))
+        if before.is_finished and stored is not None:
+            return (verdict.text, None, _is_json(verdict.text), *stored[3:])
+        tool = self._run.offer.by_name.get(before.tool)
+        if not isinstance(tool, FunctionTool):
+            tool = gone_tool(before.tool)
+        return await self._make(tool, at.place, before.arguments, verdict.result())
+
+    async def _make(
+        self, tool: FunctionTool, place: str, arguments: str, entered: ToolResult | None = None
+    ) -> tuple[Any, ...]:
+        """Make the call, unless a person `entered` its result, and store it."""
         run, key = self._run, call_key(self._run, place)
         call_id = call_id_of(key)
         call = function_call(call_id, tool.name, arguments)
-        result, duration_us = await self._perform(tool, call, place)
+        if entered is None:
+            result, duration_us = await self._perform(tool, call, place)
+        else:
+            result, duration_us = entered, 0
         output = result.output
         is_json = (
             result.error is None
             and isinstance(output, str)
-            and not isinstance(json_form(result.value), str)
+            and (entered is not None or not isinstance(json_form(result.value), str))
             and _is_json(output)
         )
         record_call(
@@ -287,7 +448,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 return decision.refusal(), 0
             made = decision.call(call)
         fault_point("code.tool.before_call")
-        begin = partial(begin_call, run, place, tool.name, call["arguments"])
+        begin = partial(begin_call, run, place, tool, call["arguments"])
         done = await perform(run, PlannedCall(tool, made, key, begin), catches_failures=True)
         fault_point("code.tool.after_call")
         return done

@@ -18,6 +18,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.events import Event
 from ekiden.core.guardrails import GuardrailError
+from ekiden.core.profile import NOT_CODE
 from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
@@ -294,6 +295,7 @@ def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
     if (
         # A fast check for the usual turn; `_next_step` handles each of these cases.
         cursor.progress.phase != "think"
+        or run.memo
         or cursor.questions.open
         or run.day is not None
         or run.interruption.look
@@ -343,6 +345,10 @@ async def _next_step(run: RunState) -> None:
         if await look_at_triggers(run):
             return
     agent = run.agent
+    if run.memo and agent.traits.name in NOT_CODE:
+        from ekiden.runtime.tools.run_tools import settle_code_calls
+
+        await settle_code_calls(run)
     if (run.config.input_guardrails or agent.input_guardrails) and not cursor.guardrails.checks:
         from ekiden.runtime.guardrails.input import check_first
 

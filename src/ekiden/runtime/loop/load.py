@@ -30,7 +30,12 @@ from ekiden.runtime.state.step_record import (
     snapshot_of,
     up_to,
 )
-from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
+from ekiden.runtime.tools.unfinished_calls import (
+    ClosedCall,
+    interrupted,
+    interrupted_code,
+    keep_unknown,
+)
 from ekiden.sessions import current_events, history_length, open_calls, visible_items
 from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import Claim, SessionRow, Store
@@ -71,6 +76,7 @@ async def first_step(
         ),
         is_new=True,
     )  # fmt: skip
+    keep_unknown(run, closing, agent=row.agent)
     if row.variables:
         _mark_unrecorded(run, row, events)
         run.variables.forget_run()

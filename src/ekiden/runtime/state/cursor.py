@@ -127,6 +127,31 @@ Grant: TypeAlias = tuple[str, str, str]
 every use of the tool."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownCall:
+    """A tool call that was started and whose effect is unknown."""
+
+    key: str
+    """The step key of the call, which is also in its idempotency key."""
+    tool: str
+    arguments: str
+    """The arguments as JSON text."""
+    version: str | None = None
+    """The signature of the tool that was called; `None` if it is not known."""
+    agent: str
+    """The agent that made the call."""
+
+    def to_json(self) -> list[Any]:
+        """Return the call as a short list."""
+        return [self.key, self.tool, self.arguments, self.version, self.agent]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Self:
+        """Create the call from the result of `to_json`."""
+        key, tool, arguments, version, agent = data
+        return cls(key=key, tool=tool, arguments=arguments, version=version, agent=agent)
+
+
 @dataclass(slots=True)
 class OpenQuestion:
     """A question of the run that is not answered yet."""
@@ -170,8 +195,11 @@ class QuestionState(Component):
     The timeouts of runs that wait for this run start again at this time."""
     always: dict[Grant, str] = field(default_factory=dict)
     """The "always" approvals of the session, each with the person who gave it."""
+    unknown: Sequence[UnknownCall] = ()
+    """Calls of earlier turns and runs whose effects are unknown. No call of the same tool starts
+    before a person has decided about them."""
 
-    NOT_IMPORTED: ClassVar = ("as", "py", ALWAYS)
+    NOT_IMPORTED: ClassVar = ("as", "py", ALWAYS, "uc")
 
     def to_json(self, data: dict[str, Any]) -> None:
         if self.open:
@@ -180,22 +208,28 @@ class QuestionState(Component):
             data["py"] = self.person_us
         if self.always:
             data[ALWAYS] = [[*grant, by] for grant, by in self.always.items()]
+        if self.unknown:
+            data["uc"] = [each.to_json() for each in self.unknown]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         always: dict[Grant, str] = {}
         if ALWAYS in data:
             always = {(agent, tool, scope): by for agent, tool, scope, by in data[ALWAYS]}
-        return cls(_open_in(data), data.get("py", 0), always)
+        unknown: Sequence[UnknownCall] = ()
+        if "uc" in data:
+            unknown = tuple(map(UnknownCall.from_json, data["uc"]))
+        return cls(_open_in(data), data.get("py", 0), always, unknown)
 
     def next_run(self) -> QuestionState:
-        """The state for the next run. It keeps the "always" approvals, which apply to the whole
-        session."""
-        return QuestionState(always=self.always.copy())
+        """The state for the next run. It keeps the "always" approvals and the calls with unknown
+        effects, which apply to the whole session."""
+        return QuestionState(always=self.always.copy(), unknown=self.unknown)
 
     def keep_counts(self, counted: QuestionState) -> None:
-        """Take over the approvals from `counted`, for a run that has not started yet."""
-        self.always = counted.always
+        """Take over what applies to the whole session from `counted`, for a run that has not
+        started yet."""
+        self.always, self.unknown = counted.always, counted.unknown
 
     def settle(self) -> None:
         """Close all open questions."""

@@ -55,6 +55,7 @@ class RunState(Committing):
         "call_ids",
         "children",
         "deadline",
+        "deciding",
         "driver",
         "exception",
         "hooks",
@@ -69,6 +70,7 @@ class RunState(Committing):
         "priority",
         "staged",
         "task",
+        "untried",
         "user_id",
     )
 
@@ -81,6 +83,8 @@ class RunState(Committing):
     """The deadline of the current model call."""
     driver: asyncio.Task[Any] | None
     """The task that reads the events of a streamed run, if it is not `task`."""
+    deciding: asyncio.Lock
+    """Held while a decision about a call with an unknown effect is carried out."""
     exception: BaseException | None
     interruption: Interruption
     is_reachable: bool
@@ -97,6 +101,9 @@ class RunState(Committing):
     """The compensations that callbacks of the next handoff have registered."""
     task: asyncio.Task[Any] | None
     """The task of the current step."""
+    untried: int
+    """The number of the event with calls that this process stored and has not started; 0 without
+    such calls."""
 
     def __init__(
         self,
@@ -141,6 +148,7 @@ class RunState(Committing):
         self._context = None
         self.day = None if self.config.daily is None else DaySpending(self._counted())
         self._committing = asyncio.Lock()
+        self.deciding = asyncio.Lock()
         self._begin()
 
     def _load(self, row: SessionRow) -> None:
@@ -165,6 +173,7 @@ class RunState(Committing):
         """Set the initial values of everything that steps record."""
         self.outcome = self.exception = self.broken = self.before = None
         self.reserved_call = self.charged = None
+        self.untried = 0
         self.is_free = self.may_be_rolled_back = False
         self.memo = _NO_MEMO
         self.events = []

@@ -134,6 +134,20 @@ def is_refused(run: RunState, key: str) -> bool:
     return stored is not None and not stored["approved"]
 
 
+def is_about_another(run: RunState, key: str, tool: FunctionTool, arguments: str) -> bool:
+    """Whether the stored decision about the call whose step is `key` is about another call."""
+    stored = run.memo.get(_step(run, key))
+    return stored is not None and stored["of"] != [tool.name, _digest({"arguments": arguments})]
+
+
+def stored_decision(run: RunState, key: str, call: Item) -> Item:
+    """The call with the arguments that a person approved, if there is such a decision."""
+    stored = run.memo.get(_step(run, key))
+    if stored is None or stored["arguments"] is None:
+        return call
+    return {**call, "arguments": stored["arguments"]}
+
+
 def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str) -> bool:
     """Whether a new "always" approval of another call also covers this waiting call."""
     if tool.confirmation is None or _step(run, key) in run.memo:

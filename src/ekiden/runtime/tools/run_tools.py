@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.model import Item, function_output
+from ekiden.core.conversation.model import Item, function_call, function_output
 from ekiden.core.current_agent import acting_as
 from ekiden.core.dataclass import dataclass
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
+from ekiden.runtime.state.cursor import UnknownCall
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import Draft, Tracked
-from ekiden.runtime.tools.confirmation import Decision, ask_first, is_granted_meanwhile, is_refused
+from ekiden.runtime.tools.confirmation import (
+    Decision,
+    ask_first,
+    is_granted_meanwhile,
+    is_refused,
+    stored_decision,
+)
+from ekiden.runtime.tools.offer import refresh_offer
+from ekiden.runtime.tools.unfinished_calls import (
+    REPEAT,
+    able_tool,
+    accepts,
+    call_id_of,
+    decide,
+    unfinished_calls,
+    verdict_on,
+)
 from ekiden.tools import ToolResult, invoke
 from ekiden.tools.under_way import CallUnderWay, current_call
 
@@ -34,6 +53,11 @@ class PlannedCall:
     begin: Callable[[], Awaitable[None]] | None = None
     """A function that is awaited just before the tool runs. `None` if the call is already
     stored."""
+    doubt: str | None = None
+    """Why the effect of the call is unknown: it was started before an interruption and cannot be
+    repeated as it was. A person decides about it."""
+    version: str | None = None
+    """The signature of the tool that the call was started with, if its effect is unknown."""
 
 
 async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
@@ -44,8 +68,17 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
     tools have finished, the events are recorded, and the caller commits them. If a tool raises an
     exception, the other tools are cancelled.
     """
+    doubtful = {each.tool.name for each in planned if each.doubt is not None}
+    # While the effect of a call is unknown, no other call of its tool starts.
+    held = [each for each in planned if each.doubt is None and each.tool.name in doubtful]
     # A single call is stored with its turn: a commit of its own would save nothing.
-    if len(planned) == 1 and not more_to_come:
+    if held:
+        others = [each for each in planned if each not in held]
+        count = len(planned) + 1
+        found = dict(zip(others, await _concurrently(run, others, count), strict=True))
+        found |= dict(zip(held, await _concurrently(run, held, count), strict=True))
+        results = [found[each] for each in planned]
+    elif len(planned) == 1 and not more_to_come:
         [only] = planned
         decision = None if only.tool.confirmation is None else await _decide(run, only)
         results = [await _run_one(run, only, decision)]
@@ -71,6 +104,8 @@ def record_call(
         details["json"] = True
     if not result.is_run or (each.tool.confirmation is not None and is_refused(run, each.key)):
         details["not_run"] = True
+    if run.memo and (decided := verdict_on(run, _place(each))) is not None:
+        details["decided"] = decided
     if result.guardrails:
         sensitive = run.config.trace_include_sensitive_data
         passed = [check.to_json(sensitive=sensitive) for check in result.guardrails if check.passed]
@@ -148,8 +183,9 @@ async def _concurrently(
 
 
 async def _decide(run: RunState, each: PlannedCall) -> Decision | None:
-    """The decision about the call; `None` if its result is already stored."""
-    if each.key in run.memo:
+    """The decision about the call; `None` if its result is already stored, or its effect is
+    unknown."""
+    if each.key in run.memo or each.doubt is not None:
         return None
     return await ask_first(run, each.tool, each.call, each.key)
 
@@ -160,14 +196,132 @@ async def _run_one(
     stored = run.memo.get(each.key)
     if stored is not None:
         return _recalled(*stored)
+    if each.doubt is not None:
+        return await _decided_by_person(run, each, variables)
     if decision is not None:
         if not decision.approved:
             return decision.refusal(), 0
         each = PlannedCall(each.tool, decision.call(each.call), each.key)
+    note = await settle_earlier(run, each.tool) if run.cursor.questions.unknown else ""
     fault_point("turn.tool.before_call")
     result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
-    return result if decision is None else decision.with_note(result), duration_us
+    result = result if decision is None else decision.with_note(result)
+    return with_text(result, note) if note else result, duration_us
+
+
+def _place(each: PlannedCall) -> str:
+    """The place of the call in its turn: ``t0`` for a call of a model, ``1`` for one of code."""
+    return each.key.rpartition(".")[2].removeprefix("c")
+
+
+async def _decided_by_person(
+    run: RunState, each: PlannedCall, variables: Draft | None
+) -> tuple[ToolResult, int]:
+    """The result of a call whose effect is unknown, as a person decides."""
+    made = stored_decision(run, each.key, each.call)
+    arguments = made.get("arguments") or ""
+    call = UnknownCall(
+        key=each.key,
+        tool=each.tool.name,
+        arguments=arguments,
+        version=each.version,
+        agent=run.agent.name,
+    )
+    tool, question = able_tool(run, call.tool, arguments), run.step_key(f"x{_place(each)}")
+    verdict = await decide(run, call, question, each.doubt or "", tool=tool)
+    if verdict.choice != REPEAT or tool is None:
+        return verdict.result(), 0
+    result, duration_us = await perform(run, PlannedCall(tool, made, each.key), variables)
+    if ModelBehaviorError.__name__ not in result.kinds:
+        return result, duration_us
+    # The tool refuses the arguments now. This says nothing about the first call.
+    question, why = f"{question}.refused", f"the tool {call.tool!r} refuses these arguments now"
+    verdict = await decide(run, call, question, why, tool=None)
+    return verdict.result(), 0
+
+
+async def settle_earlier(run: RunState, tool: FunctionTool) -> str:
+    """Let a person decide about earlier calls of the tool whose effects are unknown, before another
+    call of the tool starts. Returns notes about the decisions for the model.
+
+    Raises `Suspended` until a person has decided.
+    """
+    async with run.deciding:
+        unknown = [] if tool.read_only else run.cursor.questions.unknown
+        mine = [each for each in unknown if each.tool == tool.name]
+        return "\n".join([await _settle_one(run, tool, each) for each in mine])
+
+
+async def _settle_one(run: RunState, tool: FunctionTool, earlier: UnknownCall) -> str:
+    able = tool if accepts(tool, earlier.arguments) else None
+    why = f"{tool.name!r} is to be called again"
+    verdict = await decide(run, earlier, run.step_key(f"w{earlier.key}"), why, tool=able)
+    result = verdict.result()
+    if verdict.choice == REPEAT and able is not None:
+        call = function_call(call_id_of(earlier.key), tool.name, earlier.arguments)
+        result, _ = await perform(run, PlannedCall(able, call, earlier.key), catches_failures=True)
+    unknown = run.cursor.questions.unknown
+    run.cursor.questions.unknown = tuple(each for each in unknown if each != earlier)
+    about = {"tool": earlier.tool, "key": earlier.key, "choice": verdict.choice, "by": verdict.by}
+    run.record("message", details={"decided": about})
+    await run.commit()
+    shown = f"{earlier.tool}({earlier.arguments})"
+    return f"The earlier call {shown}, decided by {verdict.by}: {verdict.choice}: {result.output}"
+
+
+def with_text(result: ToolResult, note: str) -> ToolResult:
+    """The result, with a note for the model before its output."""
+    output: Any = f"{note}\n{result.output}"
+    if not isinstance(result.output, str):
+        output = [{"type": "input_text", "text": note}, *result.output]
+    return replace(result, output=output)
+
+
+async def settle_code_calls(run: RunState) -> None:
+    """Let people decide about the calls that the agent started when it was code, before the agent,
+    which is not code now, takes its turn."""
+    turn = run.step_key("")
+    unfinished = unfinished_calls(turn, run.memo, run.memo, with_given_up=True)
+    if not unfinished:
+        return
+    await refresh_offer(run)
+    waits = False
+    for key, call in unfinished:
+        began = run.memo[f"{turn}i{key.removeprefix(f'{turn}c')}"]
+        tool = run.offer.by_name.get(call["name"])
+        each = PlannedCall(
+            tool if isinstance(tool, FunctionTool) else gone_tool(call["name"]),
+            call,
+            key,
+            doubt="the agent is no longer code",
+            version=began[2] if len(began) > 2 else None,
+        )
+        try:
+            result, duration_us = await _decided_by_person(run, each, None)
+        except Suspended:
+            waits = True
+            continue
+        output = function_output(call["call_id"], result.output)
+        record_call(run, each, result, items=(call, output), duration_us=duration_us)
+        await run.commit()
+        run.memo = {**run.memo, key: (result.output, result.error, False, call["name"], "")}
+    if waits:
+        raise Suspended
+
+
+def gone_tool(name: str) -> FunctionTool:
+    """Stands for a tool that the agent no longer has."""
+    return _GoneTool(name, "", {}, _refuse)
+
+
+class _GoneTool(FunctionTool):
+    def _check_name(self) -> None:
+        """A tool of an earlier version may have any name."""
+
+
+async def _refuse(ctx: Any, arguments: str) -> Any:
+    raise UserError(f"the tool {ctx.tool_name!r} is gone")
 
 
 def _recalled(

@@ -1,5 +1,5 @@
-"""Closes unfinished tool calls that the run cannot finish, and handles calls that code has
-changed."""
+"""Tool calls that were started and have no result: closes those that the run cannot finish, and
+asks people about those that cannot be repeated as they were."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.questions import InboxItem
 from ekiden.core.text.wording import lazy_pattern
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import loads, new_id
+from ekiden.core.versions import NEEDS_APPROVAL, tool_signature
 from ekiden.runtime.questions.questions import decided, post
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor, UnknownCall
 from ekiden.runtime.state.state import RunState
+from ekiden.runtime.tools.confirmation import is_about_another
 from ekiden.sessions.session import RunProgress
 from ekiden.storage.base import SessionRow, Store
-from ekiden.tools.output import shortened, spelled_out
+from ekiden.tools.output import ToolResult, shortened, spelled_out
 
 NOT_RUN = "not run"
 """The beginning of the error of a call that was certainly not made."""
@@ -39,6 +42,8 @@ class ClosedCall:
     error: str | None
     """The error of the call; `None` if the result was stored. If the call was not made, the error
     begins with `NOT_RUN`."""
+    key: str
+    """The step key of the call."""
     has_call: bool = True
     """Whether the conversation contains the call. A call of code is added together with its
     output."""
@@ -52,6 +57,11 @@ class ClosedCall:
     def is_run(self) -> bool:
         """Whether the call was made, or may have been."""
         return self.error is None or not self.error.startswith(NOT_RUN)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the call may or may not have had an effect."""
+        return self.error in (BROKEN_OFF, INTERRUPTED)
 
 
 def has_calls_left(row: SessionRow) -> bool:
@@ -101,13 +111,29 @@ async def interrupted_code(
     steps = await store.steps(session_id, prefix=turn)
     calls = unfinished_calls(turn, steps, {event.step for event in events})
     return [
-        ClosedCall(call, _unknown_result(call, INTERRUPTED), INTERRUPTED, has_call=False)
-        for call in calls
+        ClosedCall(call, _unknown_result(call, INTERRUPTED), INTERRUPTED, key, has_call=False)
+        for key, call in calls
     ]
+
+
+def keep_unknown(run: RunState, closed: Iterable[ClosedCall], *, agent: str) -> None:
+    """Remember the calls of the agent whose effects are unknown, so that no call of the same tool
+    starts before a person has decided. The caller commits this."""
+    unknown = tuple(
+        UnknownCall(
+            key=each.key, tool=each.call["name"], arguments=each.call["arguments"], agent=agent
+        )
+        for each in closed
+        if each.is_unknown
+    )
+    if unknown and run.is_reachable:
+        run.cursor.questions.unknown = (*run.cursor.questions.unknown, *unknown)
 
 
 def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
     """Record the outputs and end the turn. The caller commits this."""
+    closed = list(closed)
+    keep_unknown(run, closed, agent=run.agent.name)
     for each in closed:
         details: dict[str, Any] = {"tool": each.call["name"]}
         if not each.is_run:
@@ -169,9 +195,10 @@ async def _closed(
             error = f"{NOT_RUN}: {reason}"
             output = f"Error: this call was {error}. It had no effect."
         else:
-            found.append(ClosedCall(call, _unknown_result(call, why), why))
+            found.append(ClosedCall(call, _unknown_result(call, why), why, f"{turn}t{place}"))
             continue
-        found.append(ClosedCall(call, function_output(call["call_id"], output), error))
+        closed = function_output(call["call_id"], output)
+        found.append(ClosedCall(call, closed, error, f"{turn}t{place}"))
     return found
 
 
@@ -194,21 +221,188 @@ def _not_made(decision: Any, questions: str, keys: Collection[str]) -> str | Non
     return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None
 
 
-# Calls of code agents. Code that runs again must make the same calls in the same order, because a
-# call is identified by its position. Tool and arguments are stored before the call is made, so that
-# one idempotency key always means one effect. If the code later makes another call at the position,
-# or none, the effect of the first call is unknown: a person decides whether the first call is
-# repeated with its own key, or given up.
-RETRY = "retry as it was"
+def may_have_run(run: RunState, index: int, call: Item, offer: Any) -> bool:
+    """Whether the call of a model, which has no result, may have been made before an interruption.
+
+    A call is started only if its tool was noted, and if no approval was missing.
+    """
+    started = run.cursor.progress.tools
+    if started is None:  # Older data has no notes about the tools.
+        if offer is not None and not isinstance(offer, FunctionTool):
+            return False
+    elif index >= len(started) or started[index] is None:
+        return False
+    step = run.step_key(f"ask.t{index}")
+    needs_approval = started is not None and str(started[index]).startswith(NEEDS_APPROVAL)
+    if needs_approval and step not in run.memo and not _has_grant(run, call["name"]):
+        return False  # The decision would have been stored before the call.
+    keys = (*run.memo, *run.cursor.questions.open)
+    return _not_made(run.memo.get(step), f"{step}.", keys) is None
+
+
+def _has_grant(run: RunState, tool: str) -> bool:
+    """Whether an "always" approval covers calls of the tool. It is stored with their results."""
+    return any(name == tool for _, name, _ in run.cursor.questions.always)
+
+
+def changed_since(run: RunState, index: int, call: Item, offer: Any) -> str | None:
+    """Why a call of a model that may have been made cannot be repeated as it was; `None` if it
+    can."""
+    started = run.cursor.progress.tools
+    before = None if started is None else started[index]
+    if not isinstance(offer, FunctionTool):
+        return f"the agent has no tool {call['name']!r} now"
+    if offer.read_only:
+        return None
+    if before is None:
+        is_same = accepts(offer, call.get("arguments") or "")
+    else:
+        is_same = before == tool_signature(offer)
+    return None if is_same else f"the tool {call['name']!r} has changed"
+
+
+_TYPES: Mapping[str, Any] = {
+    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list,
+    "object": dict, "null": type(None),
+}  # fmt: skip
+
+
+def accepts(tool: FunctionTool, arguments: str) -> bool:
+    """Whether the arguments match the names, and the plain types, in the tool's schema."""
+    try:
+        given = loads(arguments or "{}")
+    except ValueError:
+        return False
+    schema = tool.params_json_schema
+    known = schema.get("properties") or {}
+    if not isinstance(given, dict) or not set(schema.get("required") or ()) <= set(given):
+        return False
+    if schema.get("additionalProperties") is False and not set(given) <= set(known):
+        return False
+    types = {name: _TYPES.get(str(known.get(name, {}).get("type"))) for name in given}
+    return all(kind is None or isinstance(given[name], kind) for name, kind in types.items())
+
+
+# A call whose effect is unknown is never repeated under another key or with other arguments, and
+# never reported as not made. If it cannot be repeated as it was, a person decides.
+REPEAT = "repeat"
+ENTER = "enter a result"
 ABANDON = "abandon"
+_OLD_CHOICES = {"retry as it was": REPEAT}
+"""Choices in the answers of earlier versions."""
 _MAX_SHOWN = 2_000
 _MAX_SUBJECT = 200
+_REPEAT = (
+    "{repeat}: the earlier call is made again with its arguments and its idempotency key, unless "
+    "its result is stored; the result is used.\n"
+)
 _CHOICES = (
-    f"{RETRY}: the earlier call is made under its own key, unless it was, and its result is used.\n"
-    f"{ABANDON}: the earlier call is given up, whatever it did; what the code calls now is made "
-    "under a new key."
+    "{enter}: your text, such as what you found out at the other system, is used as the result of "
+    "the call.\n"
+    "{abandon}: the call is given up, and its effect stays unknown. Compensations that it "
+    "registered stay registered: they run if the handoff is rolled back. What is called from now "
+    "on has a new key."
 )
 _PLACE = lazy_pattern(r"[ci]([0-9]+)", re.ASCII)
+_STARTED = lazy_pattern(r"i([0-9]+(?:r[0-9]+)?)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision of a person about a call whose effect is unknown."""
+
+    choice: str
+    by: str
+    text: str = ""
+
+    def result(self) -> ToolResult:
+        """The result of a call that is not repeated."""
+        if self.choice == ENTER:
+            return ToolResult(output=self.text, value=self.text)
+        error = f"its effect is unknown, and it was given up by {self.by}"
+        output = (
+            f"Error: this call was started before an interruption; {error}. It may or may not have "
+            "had an effect."
+        )
+        return ToolResult(output=output, value=None, error=error)
+
+
+async def decide(
+    run: RunState,
+    call: UnknownCall,
+    question: str,
+    why: str,
+    *,
+    tool: FunctionTool | None,
+    is_finished: bool = False,
+    can_repeat: bool = False,
+) -> Verdict:
+    """The decision of a person about the call. `question` is the key of the question's step, and
+    `tool` is the tool that can repeat the call, unless the caller `can_repeat` it.
+
+    Raises `Suspended` until a person has decided, and `CallChanged` if no person can be asked.
+    """
+    key, number = question, 1
+    while _has_no_decision(run.memo.get(key)):
+        number += 1
+        key = f"{question}.{number}"
+    agent = call.agent
+    before = f"{call.tool}({spelled_out(shortened(call.arguments, _MAX_SHOWN))})"
+    if not run.is_reachable:
+        raise CallChanged(agent, before=before, now=why, is_finished=is_finished)
+    if key not in run.memo and key not in run.cursor.questions.open:
+        item_id = new_id("inb")
+        changed = CallChanged(agent, before=before, now=why, is_finished=is_finished, item=item_id)
+        run.exception = changed
+        can_repeat = can_repeat or is_finished or tool is not None
+        choices = f"{_REPEAT if can_repeat else ''}{_CHOICES}"
+        shown = choices.format(repeat=REPEAT, enter=ENTER, abandon=ABANDON)
+        item = InboxItem(
+            id=item_id,
+            kind="approval",
+            from_agent=agent,
+            subject=f"the effect of a call of {agent} is unknown: {before}"[:_MAX_SUBJECT],
+            body=f"{changed}\n\n{shown}",
+            options=(REPEAT, ENTER, ABANDON) if can_repeat else (ENTER, ABANDON),
+            context={
+                "code": CallChanged.code,
+                "tool": call.tool,
+                "arguments": call.arguments,
+                "idempotency_key": f"{run.session_key}:{call.key}",
+                "version": call.version,
+                "version_now": None if tool is None else tool_signature(tool),
+                "finished": is_finished,
+            },
+            created_at_us=await run.store.now_us(),
+            session_id=run.session_id,
+        )
+        post(run, key, item)
+    answer = decided(run, key)
+    choice = _OLD_CHOICES.get(answer.choice, answer.choice)
+    return Verdict(choice=choice, by=answer.by, text=answer.text)
+
+
+def _has_no_decision(stored: Any) -> bool:
+    """Whether the question was closed without a decision, or without the result to enter."""
+    if stored is None:
+        return False
+    answer = stored["answer"]
+    return answer is None or (answer.get("choice") == ENTER and not answer.get("text"))
+
+
+def verdict_on(run: RunState, place: str) -> dict[str, Any] | None:
+    """The stored decision about the call at this place of the turn, for its event."""
+    first = run.step_key(f"x{place}")
+    for key, stored in run.memo.items():
+        if (key == first or key.startswith(f"{first}.")) and not _has_no_decision(stored):
+            choice = stored["answer"]["choice"]
+            return {"choice": _OLD_CHOICES.get(choice, choice), "by": stored["answer"]["by"]}
+    return None
+
+
+# Calls of code agents. Code that runs again must make the same calls in the same order, because a
+# call is identified by its position. Tool and arguments are stored before the call is made, so that
+# one idempotency key always means one effect.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,21 +413,32 @@ class Intent:
     arguments: str
     """The arguments as JSON text."""
     is_finished: bool
+    version: str | None = None
+    """The signature of the tool; `None` in older data."""
 
-    def is_for(self, tool: str, arguments: str) -> bool:
-        """Whether the call has this tool and these arguments."""
-        return self.tool == tool and loads(self.arguments) == loads(arguments)
+    def is_for(self, tool: FunctionTool, arguments: str) -> bool:
+        """Whether the call has this tool and these arguments. The result of a finished call is
+        known, whatever its tool is now."""
+        is_same = self.is_finished or self.version in (None, tool_signature(tool)) or tool.read_only
+        return is_same and self.tool == tool.name and loads(self.arguments) == loads(arguments)
 
-    def __str__(self) -> str:
-        return f"{self.tool}({spelled_out(shortened(self.arguments, _MAX_SHOWN))})"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCall:
+    """The place of a call of code."""
+
+    place: str
+    before: Intent | None = None
+    """The earlier call at this place, which a person decided to use instead."""
+    verdict: Verdict | None = None
 
 
-async def begin_call(run: RunState, place: str, tool: str, arguments: str) -> None:
+async def begin_call(run: RunState, place: str, tool: FunctionTool, arguments: str) -> None:
     """Store the call before it is made, unless no other process can resume the run."""
     key = run.step_key(f"i{place}")
     if run.is_reachable and key not in run.memo:
         fault_point("code.intent.before_commit")
-        await run.commit_step(key, [tool, arguments])
+        await run.commit_step(key, [tool.name, arguments, tool_signature(tool)])
         fault_point("code.intent.after_commit")
 
 
@@ -243,25 +448,69 @@ def call_key(run: RunState, place: str) -> str:
 
 
 async def place_of(
-    run: RunState, number: int, tool: str | None, arguments: str = ""
-) -> tuple[str, Intent | None]:
-    """The position of call number `number`. Also returns the earlier call at this position, if that
-    call must be repeated instead.
+    run: RunState, number: int, tool: FunctionTool | None, arguments: str = ""
+) -> CodeCall:
+    """The place of call number `number`. If a person decides so, an earlier call at this position
+    is used instead.
 
-    `tool` is `None` if the code no longer makes this call. The position of a call that was given up
-    is not used again. Raises `Suspended` while a person decides about a changed call, and
-    `CallChanged` if no person can decide.
+    `tool` is `None` if the code no longer makes this call. The place of a call that was given up is
+    not used again, and neither is the place of a call that was approved and not made. Raises
+    `Suspended` while a person decides about a changed call, and `CallChanged` if no person can
+    decide.
     """
     place, tries = str(number), 0
-    while (before := _intent(run, place)) is not None:
-        if tool is not None and before.is_for(tool, arguments):
-            return place, None
-        now = "makes no call" if tool is None else f"calls {tool}({arguments})"
-        if await _decision(run, place, before, now) == RETRY:
-            return place, before
+    while True:
+        before = _intent(run, place)
+        if before is None:
+            if tool is None or not is_about_another(run, call_key(run, place), tool, arguments):
+                return CodeCall(place=place)
+        else:
+            decision = verdict_on(run, place)
+            is_given_up = decision is not None and decision["choice"] == ABANDON
+            if not is_given_up:
+                if tool is not None and before.is_for(tool, arguments):
+                    return CodeCall(place=place)
+                verdict = await _decision(run, place, before, tool, arguments)
+                if verdict.choice != ABANDON:
+                    return CodeCall(place=place, before=before, verdict=verdict)
         tries += 1
         place = f"{number}r{tries}"
-    return place, None
+
+
+async def _decision(
+    run: RunState, place: str, before: Intent, tool: FunctionTool | None, arguments: str
+) -> Verdict:
+    call = UnknownCall(
+        key=call_key(run, place),
+        tool=before.tool,
+        arguments=before.arguments,
+        version=before.version,
+        agent=run.agent.name,
+    )
+    if tool is None:
+        why = "its code makes no call now"
+    elif tool.name == before.tool and loads(arguments) == loads(before.arguments):
+        why = f"the tool {tool.name!r} has changed"
+    else:
+        why = (
+            f"its code calls {tool.name}({arguments}) now: calls must not depend on chance, time "
+            "or anything else that changes"
+        )
+    question = run.step_key(f"x{place}")
+    return await decide(
+        run,
+        call,
+        question,
+        why,
+        tool=able_tool(run, before.tool, before.arguments),
+        is_finished=before.is_finished,
+    )
+
+
+def able_tool(run: RunState, name: str, arguments: str) -> FunctionTool | None:
+    """The agent's tool with this name, if it accepts the arguments."""
+    tool = run.offer.by_name.get(name)
+    return tool if isinstance(tool, FunctionTool) and accepts(tool, arguments) else None
 
 
 def last_place(run: RunState) -> int:
@@ -272,24 +521,30 @@ def last_place(run: RunState) -> int:
 
 
 def unfinished_calls(
-    turn: str, steps: Mapping[str, Any], finished: Collection[str | None]
-) -> list[Item]:
-    """The calls that were started and are not in `finished`, except for calls that a person gave
-    up. The keys of the turn's steps begin with `turn`."""
+    turn: str,
+    steps: Mapping[str, Any],
+    finished: Collection[str | None],
+    *,
+    with_given_up: bool = False,
+) -> list[tuple[str, Item]]:
+    """The calls that were started and are not in `finished`, each with its step key. The keys of
+    the turn's steps begin with `turn`. Calls that a person gave up are left out, unless
+    `with_given_up` is set."""
     found = []
     for key, began in steps.items():
-        place = key.removeprefix(f"{turn}i")
-        if place == key or f"{turn}c{place}" in finished:
+        started = _STARTED.fullmatch(key.removeprefix(turn))
+        if started is None or f"{turn}c{started[1]}" in finished:
             continue
-        question = f"{turn}x{place}"
+        question = f"{turn}x{started[1]}"
         decisions = (
             each
             for name, each in steps.items()
             if name == question or name.startswith(f"{question}.")
         )
-        if not any((each["answer"] or {}).get("choice") == ABANDON for each in decisions):
-            tool, arguments = began
-            found.append(function_call(call_id_of(f"{turn}c{place}"), tool, arguments))
+        is_given_up = any((each["answer"] or {}).get("choice") == ABANDON for each in decisions)
+        if with_given_up or not is_given_up:
+            made = f"{turn}c{started[1]}"
+            found.append((made, function_call(call_id_of(made), began[0], began[1])))
     return found
 
 
@@ -303,38 +558,7 @@ def _intent(run: RunState, place: str) -> Intent | None:
     if made is not None:
         return Intent(tool=made[3], arguments=made[4], is_finished=True)
     began = run.memo.get(run.step_key(f"i{place}"))
-    return None if began is None else Intent(tool=began[0], arguments=began[1], is_finished=False)
-
-
-async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
-    """The choice of a person about a changed call."""
-    agent, first = run.agent.name, run.step_key(f"x{place}")
-    key, number = first, 1
-    while (stored := run.memo.get(key)) is not None and stored["answer"] is None:
-        # The question was withdrawn without a decision, so ask again.
-        number += 1
-        key = f"{first}.{number}"
-    if not run.is_reachable:
-        raise CallChanged(agent, before=str(before), now=now, is_finished=before.is_finished)
-    if key not in run.memo and key not in run.cursor.questions.open:
-        item_id = new_id("inb")
-        run.exception = CallChanged(
-            agent, before=str(before), now=now, is_finished=before.is_finished, item=item_id
-        )
-        item = InboxItem(
-            id=item_id,
-            kind="approval",
-            from_agent=agent,
-            subject=f"a call of {agent} changed: {before}"[:_MAX_SUBJECT],
-            body=f"{run.exception}\n\n{_CHOICES}",
-            options=(RETRY, ABANDON),
-            context={
-                "code": CallChanged.code,
-                "idempotency_key": f"{run.session_key}:{call_key(run, place)}",
-                "finished": before.is_finished,
-            },
-            created_at_us=await run.store.now_us(),
-            session_id=run.session_id,
-        )
-        post(run, key, item)
-    return decided(run, key).choice
+    if began is None:
+        return None
+    version = began[2] if len(began) > 2 else None
+    return Intent(tool=began[0], arguments=began[1], is_finished=False, version=version)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.profile import Confirmation
+from ekiden.core.text.wording import READ_ONLY_TOOLS
 from ekiden.core.tools.tool import FunctionTool, ScopeFunction
 from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
@@ -44,6 +45,7 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
                 self._function(name),
                 failure_error_function=tool_error_in_words,
                 confirmation=Confirmation() if self._settings.ask else False,
+                read_only=name in READ_ONLY_TOOLS,
             )
             tool.confirmation_scope = self._scope(name)
         return tool
