@@ -7,12 +7,12 @@ from typing import Any
 
 from ekiden.core.conversation.model import Usage
 from ekiden.handoff.requests import TriedHandoff
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, UnknownCall
 
 CHANGED: dict[str, dict[str, Any]] = {
     "progress": {
         "run": 2, "turn": 3, "phase": "act", "started": True, "first": 4, "calls": 5,
-        "mistakes": 1, "errors": 2,
+        "mistakes": 1, "errors": 2, "tools": ["signature", None],
     },
     "view": {"base": "1.1.filter", "after": 7},
     "handoffs": {
@@ -24,6 +24,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "questions": {
         "open": {"1.1.a1": OpenQuestion("query", "msg_1", "b")}, "person_us": 5,
         "always": {("a", "t", ""): "eve"},
+        "unknown": (UnknownCall(key="1.1.t0", tool="t", arguments="{}", version="v", agent="a"),),
     },
     "guardrails": {"checks": 1, "found": [{"type": "input"}], "repairs": {"g": 1}},
     "triggers": {"fired": [0], "published": ["paid"], "tool_errors": ["E: x"]},

@@ -80,6 +80,13 @@ async def outputs(session: Session) -> list[str]:
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
 
 
+REFUSED = ("a new parameter", "gone")
+
+
+async def never(ctx: ToolContext[Any], arguments: str) -> Any:
+    raise AssertionError("the call is not repeated")
+
+
 def forms(bank: Bank, form: str) -> list[FunctionTool]:
     """The tools after the deployment."""
     return {
@@ -87,10 +94,13 @@ def forms(bank: Bank, form: str) -> list[FunctionTool]:
         "gone": [],
         "other words": [bank.pay(description_override="Pays in dollars.")],
         "approval": [bank.pay(confirmation=True)],
+        "a definition of a server": [
+            FunctionTool("pay", "", {"type": "object", "properties": {}}, never)
+        ],
     }[form]
 
 
-@pytest.mark.parametrize("form", ["a new parameter", "gone", "other words", "approval"])
+@pytest.mark.parametrize("form", [*REFUSED, "other words", "approval", "a definition of a server"])
 async def test_a_call_whose_tool_changed_waits_for_a_person(tmp_path: Path, form: str) -> None:
     bank = Bank()
     store = SqliteStore(tmp_path / "e.db")
@@ -106,7 +116,7 @@ async def test_a_call_whose_tool_changed_waits_for_a_person(tmp_path: Path, form
         await Runner.resume(deployed, session)
     assert isinstance((await Runner.resume(deployed, session)).outcome, Waiting)
     item = await the_item(store)
-    can_repeat = form in ("other words", "approval")
+    can_repeat = form not in REFUSED
     options = ("repeat", "enter a result", "abandon")
     assert item.options == (options if can_repeat else options[1:])
     about = item.context

@@ -296,12 +296,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             run.remember(key, {OF: of})
         if takes_key:
             kwargs["key"] = f"{run.session_key}:{key}"
-        fault_point("code.step.before_call")
         value = to_jsonable(await settled(function(*args, **kwargs)))
-        fault_point("code.step.after_call")
         run.remember(f"{key}.end", value)
         await run.commit()
-        fault_point("code.step.after_commit")
         return value
 
     def on_rollback(
