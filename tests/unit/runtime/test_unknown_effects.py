@@ -370,3 +370,26 @@ async def test_a_requested_handoff_does_not_deny_an_unknown_call() -> None:
     item = await the_item(store)
     assert "agent 'till' called pay(" in item.body
     assert bank.effects == [("1.1.t0", 100)]
+
+
+async def test_a_repeated_call_of_an_earlier_run_gets_the_answers_to_its_questions() -> None:
+    effects: list[str] = []
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any], box: int) -> str:
+        answer = await ctx.request_approval(f"ship {box}?")
+        effects.append(ctx.idempotency_key.rpartition(":")[2])
+        return f"{box}: {answer.choice}"
+
+    store = MemoryStore()
+    session = Session("s", store=store)
+    await Runner.run(agent(ScriptedModel([call("ship", box=1)]), ship), "Go.", session=session)
+    later = agent(ScriptedModel([call("ship", box=2), say("done")]), ship)
+    with pytest.raises(CallChanged):
+        await Runner.run(later, "Go on.", session=session)
+    choices = iter(["repeat", "approve", "reject"])
+    while (await session.row()).status == "waiting":
+        await Inbox(store).answer((await the_item(store)).id, choice=next(choices), by="anna")
+        await Runner.resume(later, session)
+    assert effects == ["1.1.t0", "2.1.t0"]
+    assert "decided by anna: repeat: 1: approve\n2: reject" in (await outputs(session))[-1]

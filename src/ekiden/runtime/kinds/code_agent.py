@@ -379,8 +379,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         """Let people decide about unfinished calls of the tool, before another call of the tool
         starts: calls of earlier turns, and calls of this turn that the code has not repeated."""
         run = self._run
-        if run.cursor.questions.unknown:
-            await settle_earlier(run, tool)
+        await settle_earlier(run, tool)
         if not run.memo:
             return
         turn = run.step_key("")

@@ -124,12 +124,12 @@ class Journal:
         `known` has the digests of entries that were stored without one. Entries in `but` do not
         count. The place of a new command is free.
         """
-        earlier: list[str] = []
-        for key in self._taken(position):
+        taken = list(self._taken(position))
+        # The last one counts: a question that is asked again has the digest of the first one.
+        for index, key in reversed(list(enumerate(taken))):
             if known.get(key, self.digest_at(key)) == of and key not in but:
-                return Place(key=key, is_known=True, earlier=earlier)
-            earlier.append(key)
-        return Place(key=_place(position, len(earlier)), is_known=False, earlier=earlier)
+                return Place(key=key, is_known=True, earlier=taken[:index])
+        return Place(key=_place(position, len(taken)), is_known=False, earlier=taken)
 
     def digest_at(self, key: str) -> str | None:
         """The digest of the entry with this key; `None` if the entry has none."""

@@ -202,7 +202,7 @@ async def _run_one(
         if not decision.approved:
             return decision.refusal(), 0
         each = PlannedCall(each.tool, decision.call(each.call), each.key)
-    note = await settle_earlier(run, each.tool) if run.cursor.questions.unknown else ""
+    note = await settle_earlier(run, each.tool)
     fault_point("turn.tool.before_call")
     result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
@@ -247,13 +247,27 @@ async def settle_earlier(run: RunState, tool: FunctionTool) -> str:
 
     Raises `Suspended` until a person has decided.
     """
+    if tool.read_only or not (run.cursor.questions.unknown or run.memo):
+        return ""
     async with run.deciding:
-        unknown = [] if tool.read_only else run.cursor.questions.unknown
-        mine = [each for each in unknown if each.tool == tool.name]
-        return "\n".join([await _settle_one(run, tool, each) for each in mine])
+        mine = [each for each in run.cursor.questions.unknown if each.tool == tool.name]
+        for each in mine:
+            await _settle_one(run, tool, each)
+    begin = run.step_key("w")
+    found = (
+        note for key, note in run.memo.items() if key.startswith(begin) and key.endswith(_NOTE)
+    )
+    return "\n".join(text for name, text in found if name == tool.name)
 
 
-async def _settle_one(run: RunState, tool: FunctionTool, earlier: UnknownCall) -> str:
+_NOTE = ".note"
+"""The end of the step key of a note for the model."""
+
+
+async def _settle_one(run: RunState, tool: FunctionTool, earlier: UnknownCall) -> None:
+    # A repeated call finds the answers to the questions that it asked in its own turn.
+    asked = await run.store.steps(run.session_id, prefix=f"{earlier.key}.")
+    run.memo = {**run.memo, **asked}
     able = tool if accepts(tool, earlier.arguments) else None
     why = f"{tool.name!r} is to be called again"
     verdict = await decide(run, earlier, run.step_key(f"w{earlier.key}"), why, tool=able)
@@ -265,9 +279,12 @@ async def _settle_one(run: RunState, tool: FunctionTool, earlier: UnknownCall) -
     run.cursor.questions.unknown = tuple(each for each in unknown if each != earlier)
     about = {"tool": earlier.tool, "key": earlier.key, "choice": verdict.choice, "by": verdict.by}
     run.record("message", details={"decided": about})
-    await run.commit()
     shown = f"{earlier.tool}({earlier.arguments})"
-    return f"The earlier call {shown}, decided by {verdict.by}: {verdict.choice}: {result.output}"
+    note = f"The earlier call {shown}, decided by {verdict.by}: {verdict.choice}: {result.output}"
+    key = run.step_key(f"w{earlier.key}{_NOTE}")
+    run.remember(key, [tool.name, note])
+    await run.commit()
+    run.memo = {**run.memo, key: [tool.name, note]}
 
 
 def with_text(result: ToolResult, note: str) -> ToolResult:
