@@ -224,6 +224,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         result: TOutput = loads(output) if is_json else output
         return result
 
+    @command
     async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function once, and return its result, which is stored as JSON. If the code runs
         again, this call returns the stored result.
@@ -239,7 +240,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             raise Suspended
         journal = self._questions.journal
         position = journal.position("step")
-        arguments = dumps([list(args), kwargs])
+        arguments = _as_arguments(f"the step {name!r}", [list(args), kwargs])
         with self._in_progress():
             value = await self._step(name, function, arguments, position)
         if self._is_left:
@@ -296,7 +297,12 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             run.remember(key, {OF: of})
         if takes_key:
             kwargs["key"] = f"{run.session_key}:{key}"
-        value = to_jsonable(await settled(function(*args, **kwargs)))
+        result = await settled(function(*args, **kwargs))
+        try:
+            value = json_form(result)
+        except NoJsonForm as exc:
+            what = name or getattr(function, "__name__", "function")
+            raise UserError(f"the result of the step {what!r} cannot be stored: {exc}") from exc
         run.remember(f"{key}.end", value)
         await run.commit()
         return value
@@ -531,7 +537,7 @@ def answer_form(agent: str, answer: Any) -> Any:
         raise AnswerUnusable(agent, str(exc)) from None
 
 
-def _as_arguments(what: str, arguments: dict[str, Any]) -> str:
+def _as_arguments(what: str, arguments: Any) -> str:
     try:
         return dumps(arguments)
     except (TypeError, ValueError, RecursionError) as exc:
