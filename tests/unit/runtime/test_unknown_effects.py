@@ -14,6 +14,7 @@ from ekiden.core.errors import CallChanged
 from ekiden.core.runs import Waiting
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import CodeContext, HandoffController
+from ekiden.runtime.history.fork import fork_session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -393,3 +394,15 @@ async def test_a_repeated_call_of_an_earlier_run_gets_the_answers_to_its_questio
         await Runner.resume(later, session)
     assert effects == ["1.1.t0", "2.1.t0"]
     assert "decided by anna: repeat: 1: approve\n2: reject" in (await outputs(session))[-1]
+
+
+async def test_a_branch_starts_a_call_of_its_own() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    last = (await session.row()).seq
+    branch = await fork_session(store, "s", at_seq=last, new_id="branch")
+    changed = bank.pay(description_override="Pays money.")
+    assert (await Runner.resume(agent(None, changed), branch)).final_output == "done"
+    assert len(set(bank.effects)) == 1  # The same step of another session.
+    assert len(bank.effects) == 2

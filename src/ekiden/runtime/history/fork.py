@@ -288,6 +288,7 @@ async def _rewind(
     kept = await store.steps(row.id, prefix=KEPT)
     steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
     cursor, stored = past.cursor, Cursor.from_json(row.cursor)
+    cursor.questions.unknown = stored.questions.unknown
     # Both numbers are parts of keys and ids, which must not be used twice.
     cursor.progress.run, cursor.handoffs.count = (
         run,

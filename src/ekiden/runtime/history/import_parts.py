@@ -131,10 +131,12 @@ def _check_json(value: Any, place: str) -> None:
 
 _LONGEST = 500
 _KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
-_OF_PEOPLE = re.compile(r"(?:ask\.|[ipx][0-9]).*", re.ASCII | re.DOTALL)
+_OF_PEOPLE = re.compile(r"(?:ask\.|[ipxw][0-9]|xt[0-9]).*|a\.s[0-9r]+\.x.*", re.ASCII | re.DOTALL)
 """The steps of decisions of people, and of started calls, whose result is only known to the
 process that started them."""
 _TOOL = re.compile(r"t[0-9]+", re.ASCII)
+_ENTRY = re.compile(r".+\.([vsn])[0-9]+(?:r[0-9]+)?", re.ASCII)
+"""The entries of a journal (see `runtime.state.journal`), except for questions."""
 _PLAN = re.compile(r"s([0-9]*)\.([0-9]+)\.(began|try|pause|result)(?:\.[0-9]+)?", re.ASCII)
 _MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)
 
@@ -198,6 +200,9 @@ def _check(key: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
         _check_tool(value, place)
     elif kind == "s.plan":
         _check_plan(value, place)
+    elif (entry := _ENTRY.fullmatch(kind)) is not None and value is not True:
+        if "value" not in check(Object, value, place) and entry[1] == "v":
+            raise SessionImportInvalid(place, "it has no value")
     elif (found := _PLAN.fullmatch(kind)) is not None:
         _check_task(key, found[3], value, place, steps)
 

@@ -102,6 +102,9 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
             "session to finish the rollback, or choose an earlier event"
         )
     confirmed = cursor.settle()
+    # The keys of a branch or of a rewound run are new: under these keys, no call was started.
+    cursor.questions.unknown = ()
+    cursor.progress.tools = ()
     remembered = _remembered(events[:point], steps, cursor.progress, run, is_stored=is_stored)
     remembered |= kept_until(steps, point)
     if cursor.view.base is not None and cursor.view.base not in remembered:
