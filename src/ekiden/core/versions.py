@@ -23,7 +23,7 @@ def digest(value: Any) -> str:
 
 
 _signatures: WeakKeyDictionary[FunctionTool, str] = WeakKeyDictionary()
-_SIGNATURE_LENGTH = 16
+_SIGNATURE_LENGTH = 10
 NEEDS_APPROVAL = "?"
 """The beginning of the signature of a tool whose calls need approval."""
 
@@ -31,7 +31,7 @@ NEEDS_APPROVAL = "?"
 def tool_signature(tool: FunctionTool) -> str:
     """The digest of everything that a call of the tool depends on: name, description, schema, and
     whether calls need approval. It does not depend on the code of the tool, because a call is
-    repeated with corrected code."""
+    repeated with corrected code. It is short, because it is stored with each call."""
     known = _signatures.get(tool)
     if known is None:
         parts = [tool.name, tool.description, tool.params_json_schema, bool(tool.confirmation)]

@@ -43,31 +43,25 @@ class _Plan:
     too_many: list[Item]
 
 
-async def act(
-    run: RunState,
-    calls: list[Item],
-    *,
-    answered: Collection[str] = frozenset(),
-    is_repeated: bool = False,
-) -> None:
-    """Handle all calls of the turn that are not in `answered`. Then store the turn, or hand off.
+async def act(run: RunState, plan: _Plan, *, is_repeated: bool = False) -> None:
+    """Handle all calls of the plan. Then store the turn, or hand off.
 
     If the turn has an `immediate` handoff, the tools of the turn are not run. With `is_repeated`,
     calls without a result may have been started before.
     """
     run.untried = 0
-    plan = _plan(run, calls, answered, is_repeated=is_repeated)
     if _is_immediate(plan):
         for each in plan.untried:
             record_problem(run, each.call, "not run: the conversation was handed over at once")
     else:
-        plan.tools = [*plan.tools, *plan.untried]
         if is_repeated and plan.untried:
             await _note_tools(run, plan.untried)
+        plan.tools += plan.untried
     if plan.tools:
         from ekiden.runtime.tools.run_tools import run_tools
 
-        plan.tools.sort(key=lambda each: int(each.key.rpartition(".t")[2]))
+        if is_repeated:
+            plan.tools.sort(key=lambda each: int(each.key.rpartition(".t")[2]))
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
         record_problem(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
@@ -148,25 +142,27 @@ def _plan(
 def _tried(run: RunState, index: int, call: Item, offer: Any) -> PlannedCall | None:
     """The call, if it was made, or may have been; `None` if it certainly was not."""
     from ekiden.runtime.tools.run_tools import PlannedCall, gone_tool
-    from ekiden.runtime.tools.unfinished_calls import changed_since, may_have_run
+    from ekiden.runtime.tools.unfinished_calls import may_have_run, why_changed
 
-    key = run.step_key(f"t{index}")
-    if key not in run.memo and not may_have_run(run, index, call, offer):
+    key, name = run.step_key(f"t{index}"), call["name"]
+    is_finished, started = key in run.memo, run.cursor.progress.tools
+    if not is_finished and not may_have_run(run, index, call, offer):
         return None
-    tool = offer if isinstance(offer, FunctionTool) else gone_tool(call["name"])
-    doubt = None if key in run.memo else changed_since(run, index, call, offer)
-    started = run.cursor.progress.tools
-    version = None if started is None or doubt is None else started[index]
+    tool = offer if isinstance(offer, FunctionTool) else gone_tool(name)
+    version = None if started is None or is_finished else started[index]
+    arguments = call.get("arguments") or ""
+    doubt = None if is_finished else why_changed(name, arguments, version, offer)
     return PlannedCall(tool, call, key, doubt=doubt, version=version)
 
 
-def _started_tools(run: RunState, calls: list[Item]) -> list[str | None]:
+def _started_tools(plan: _Plan, calls: list[Item]) -> list[str | None]:
     """The signatures of the tools that the calls will be started with."""
-    plan = _plan(run, calls, (), is_repeated=False)
-    if _is_immediate(plan):
+    if not plan.untried or _is_immediate(plan):
         return []
+    if len(plan.untried) == len(calls):
+        return [tool_signature(each.tool) for each in plan.untried]
     signatures = {each.call["call_id"]: tool_signature(each.tool) for each in plan.untried}
-    return [signatures.get(call["call_id"]) for call in calls] if signatures else []
+    return [signatures.get(call["call_id"]) for call in calls]
 
 
 async def _note_tools(run: RunState, started: list[PlannedCall]) -> None:
@@ -245,7 +241,7 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
             return
         await finish(run, outcome)
         return
-    cursor.progress.phase = "act"
+    cursor.progress.phase, cursor.progress.tools = "act", ()
     edge = _plain_transfer(run, calls)
     if edge is not None:
         call = calls[0]
@@ -253,14 +249,15 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         if not await carry_out(run, attempt):
             await _end_turn(run, mistaken=True)
         return
-    cursor.progress.tools = _started_tools(run, calls)
+    plan = _plan(run, calls, (), is_repeated=False)
+    cursor.progress.tools = _started_tools(plan, calls)
     run.untried = cursor.progress.calls
     fault_point("turn.answer.before_commit")
     await run.commit()
     fault_point("turn.answer.after_commit")
     if is_confirmed and run.interruption.is_timed:
         return  # The calls are the next step, because the handoff's deadline must not limit them.
-    await act(run, calls)
+    await act(run, plan)
 
 
 async def _handed_on(run: RunState) -> bool:
@@ -293,7 +290,8 @@ async def resume_acting(run: RunState, calls: list[Item]) -> None:
     """Continue the calls of a turn that another process stored and did not finish."""
     await refresh_offer(run)
     is_repeated = run.untried != run.cursor.progress.calls
-    await act(run, calls, answered=answered(run), is_repeated=is_repeated)
+    plan = _plan(run, calls, answered(run), is_repeated=is_repeated)
+    await act(run, plan, is_repeated=is_repeated)
 
 
 async def start_agent(run: RunState) -> None:

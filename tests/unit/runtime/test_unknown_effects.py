@@ -10,7 +10,7 @@ import pytest
 
 from ekiden import Agent, Inbox, RunConfig, Runner, Session, Team, function_tool, handoff
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import CallChanged
+from ekiden.core.errors import CallChanged, UnknownAgent
 from ekiden.core.runs import Waiting
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import CodeContext, HandoffController
@@ -254,34 +254,105 @@ async def test_no_call_of_the_tool_starts_while_the_effect_of_a_sibling_is_unkno
     assert bank.effects == [("1.1.t1", 100), ("1.1.t0", 900)]
 
 
-async def test_a_new_message_does_not_start_the_tool_before_a_person_decided() -> None:
+async def test_after_a_new_message_the_earlier_call_is_repeated_before_the_tool_starts() -> None:
     bank, store = Bank(), MemoryStore()
     session = Session("s", store=store)
     await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
     model = ScriptedModel([[call("look"), call("pay", cents=250)], say("done")])
     later = agent(model, bank.pay(), bank.other())
+    assert (await Runner.run(later, "Pay 250.", session=session)).final_output == "done"
+    assert bank.effects == [("1.1.t0", 100), ("1.1.t0", 100), ("2.1.t1", 250)]
+    assert "repeated with its key: paid 100\npaid 250" in (await outputs(session))[-1]
+    assert (await Runner.run(agent(None, bank.pay()), "Thanks.", session=session)).final_output
+
+
+async def test_a_model_that_makes_an_unknown_call_again_repeats_it() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    model = ScriptedModel([[PAY, PAY], say("done")])
+    assert (await Runner.run(agent(model, bank.pay()), "Again?", session=session)).final_output
+    assert bank.effects == [("1.1.t0", 100)] * 2 + [("2.1.t1", 100)]
+    told = await outputs(session)
+    assert "may or may not have had an effect" in told[0]
+    assert "This is the earlier call" in told[1]
+
+
+async def test_a_call_of_code_is_not_taken_for_an_earlier_one() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    till = Agent("till", run=code, tools=[bank.pay()])
+    await die(bank, till, session)
+    assert (await Runner.run(till, "Pay again.", session=session)).final_output == "paid 100"
+    assert bank.effects == [("1.1.c1", 100)] * 2 + [("2.1.c1", 100)]
+
+
+async def test_a_new_message_does_not_start_a_changed_tool_before_a_person_decided() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    model = ScriptedModel([[call("look"), call("pay", cents=250)], say("done")])
+    later = agent(model, bank.pay(description_override="Pays money."), bank.other())
     with pytest.raises(CallChanged):
         await Runner.run(later, "Pay 250.", session=session)
     assert bank.effects == [("1.1.t0", 100)]
     item = await the_item(store)
     assert item.context["idempotency_key"].endswith(":1.1.t0")
+    assert item.context["version"] is not None
     await Inbox(store).answer(item.id, choice="repeat", by="anna")
     assert (await Runner.resume(later, session)).final_output == "done"
     assert bank.effects == [("1.1.t0", 100), ("1.1.t0", 100), ("2.1.t1", 250)]
     assert "decided by anna: repeat: paid 100" in (await outputs(session))[-1]
-    assert (await Runner.run(agent(None, bank.pay()), "Thanks.", session=session)).final_output
+
+
+async def test_a_call_that_waits_for_the_decision_about_an_earlier_one_was_not_made() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    changed = bank.pay(description_override="Pays money.")
+    waits = agent(ScriptedModel([call("pay", cents=250)]), changed)
+    with pytest.raises(CallChanged):
+        await Runner.run(waits, "Pay 250.", session=session)
+    later = agent(ScriptedModel([call("pay", cents=5), say("done")]), changed)
+    with pytest.raises(CallChanged):
+        await Runner.run(later, "No, 5.", session=session)
+    assert "not run: it was not started" in (await outputs(session))[1]
+    await Inbox(store).answer((await the_item(store)).id, choice="abandon", by="anna")
+    await Runner.resume(later, session)
+    assert bank.effects == [("1.1.t0", 100), ("3.1.t0", 5)]
 
 
 async def test_another_agent_of_the_session_does_not_start_the_tool_either() -> None:
     bank, store = Bank(), MemoryStore()
     session = Session("s", store=store)
-    other = Agent("other", model=ScriptedModel([call("pay", cents=5)]), tools=[bank.pay()])
+    changed = bank.pay(description_override="Pays money.")
+    other = Agent("other", model=ScriptedModel([call("pay", cents=5)]), tools=[changed])
     till = agent(ScriptedModel([PAY]), bank.pay())
     till.handoffs.append(handoff(other))
     await die(bank, till, session)
     with pytest.raises(CallChanged):
         await Runner.run(Team(till, other), "Pay 5.", session=session, to="other")
     assert bank.effects == [("1.1.t0", 100)]
+
+
+async def test_arguments_that_a_person_approved_are_repeated() -> None:
+    bank, store, config = Bank(), MemoryStore(), RunConfig(approver="inbox")
+    session = Session("s", store=store)
+    till = agent(ScriptedModel([PAY]), bank.pay(confirmation=True))
+    await Runner.run(till, "Pay.", session=session, run_config=config)
+    edited: Any = {"arguments": '{"cents":7}', "confirm_edit": True}
+    await Inbox(store).answer((await the_item(store)).id, choice="approve", by="anna", **edited)
+    resumed = asyncio.create_task(Runner.resume(till, session, run_config=config))
+    await bank.paid.wait()
+    resumed.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resumed
+    model = ScriptedModel([call("pay", cents=9), say("done")])
+    later = agent(model, bank.pay(confirmation=True))
+    await Runner.run(later, "Pay 9.", session=session, run_config=config)
+    await Inbox(store).answer((await the_item(store)).id, choice="approve", by="anna")
+    await Runner.resume(later, session, run_config=config)
+    assert bank.effects == [("1.1.t0", 7), ("1.1.t0", 7), ("2.1.t0", 9)]
 
 
 async def code(ctx: CodeContext[Any]) -> Any:
@@ -303,6 +374,48 @@ async def test_a_code_agent_that_became_a_model_agent_does_not_forget_its_call(t
     assert (await Runner.resume(deployed, session)).final_output == "done"
     assert bank.effects == [("1.1.c1", 100)] * (1 + tools)
     assert ("paid 100" if tools else "given up by anna") in (await outputs(session))[0]
+
+
+@pytest.mark.parametrize("form", ["the same", "other words"])
+async def test_an_agent_that_is_gone_leaves_its_call_to_the_next_one(form: str) -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    model = ScriptedModel([call("pay", cents=3), say("done")])
+    tools = [bank.pay()] if form == "the same" else forms(bank, form)
+    renamed = Agent("desk", model=model, tools=tools)
+    with pytest.raises(UnknownAgent):
+        await Runner.resume(renamed, session)
+    run = Runner.run(renamed, "Pay 3.", session=session, to="desk")
+    if form == "the same":
+        await run
+    else:
+        with pytest.raises(CallChanged, match="agent 'till' called"):
+            await run
+        assert bank.effects == [("1.1.t0", 100)]
+        await Inbox(store).answer((await the_item(store)).id, choice="repeat", by="anna")
+        await Runner.resume(renamed, session)
+    assert "may or may not have had an effect" in (await outputs(session))[0]
+    assert bank.effects == [("1.1.t0", 100)] * 2 + [("2.1.t0", 3)]
+
+
+async def test_calls_of_code_that_were_made_at_once_are_repeated_without_a_person() -> None:
+    bank, store, config = Bank(), MemoryStore(), RunConfig(approver="inbox")
+    session = Session("s", store=store)
+    needs: Any = {"needs_approval": lambda arguments: arguments["cents"] > 500}
+
+    async def both(ctx: CodeContext[Any]) -> Any:
+        calls = (ctx.call("pay", cents=cents) for cents in (900, 100))
+        return await asyncio.gather(*calls)
+
+    till = Agent("till", run=both, tools=[bank.pay(**needs)])
+    await die(bank, till, session, config)
+    while (await session.row()).outcome != "done":
+        for item in (await Inbox(store).list()).items:
+            assert item.kind == "confirmation"
+            await Inbox(store).answer(item.id, choice="approve", by="anna")
+        await Runner.resume(till, session, run_config=config)
+    assert bank.effects == [("1.1.c2", 100)] * 2 + [("1.1.c1", 900)]
 
 
 async def test_a_model_agent_that_became_code_repeats_its_call() -> None:
@@ -360,7 +473,8 @@ async def test_an_abandoned_call_is_not_made_again_by_code_that_is_restored() ->
 async def test_a_requested_handoff_does_not_deny_an_unknown_call() -> None:
     bank, store = Bank(), MemoryStore()
     session = Session("s", store=store)
-    other = Agent("other", model=ScriptedModel([call("pay", cents=5)]), tools=[bank.pay()])
+    changed = bank.pay(description_override="Pays money.")
+    other = Agent("other", model=ScriptedModel([call("pay", cents=5)]), tools=[changed])
     till = agent(ScriptedModel([PAY]), bank.pay())
     till.handoffs.append(handoff(other))
     await die(bank, till, session)
@@ -386,14 +500,13 @@ async def test_a_repeated_call_of_an_earlier_run_gets_the_answers_to_its_questio
     session = Session("s", store=store)
     await Runner.run(agent(ScriptedModel([call("ship", box=1)]), ship), "Go.", session=session)
     later = agent(ScriptedModel([call("ship", box=2), say("done")]), ship)
-    with pytest.raises(CallChanged):
-        await Runner.run(later, "Go on.", session=session)
-    choices = iter(["repeat", "approve", "reject"])
+    await Runner.run(later, "Go on.", session=session)
+    choices = iter(["approve", "reject"])
     while (await session.row()).status == "waiting":
         await Inbox(store).answer((await the_item(store)).id, choice=next(choices), by="anna")
         await Runner.resume(later, session)
     assert effects == ["1.1.t0", "2.1.t0"]
-    assert "decided by anna: repeat: 1: approve\n2: reject" in (await outputs(session))[-1]
+    assert "repeated with its key: 1: approve\n2: reject" in (await outputs(session))[-1]
 
 
 async def test_a_branch_starts_a_call_of_its_own() -> None:

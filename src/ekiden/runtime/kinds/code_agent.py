@@ -64,7 +64,10 @@ from ekiden.runtime.tools.unfinished_calls import (
     decide,
     last_place,
     place_of,
+    started_with,
     unfinished_calls,
+    verdict_on,
+    why_changed,
 )
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.sessions.state import checked_value
@@ -207,12 +210,16 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         given = _as_arguments(f"a call of tool {found.name!r}", arguments)
         self._made += 1
         at = await place_of(run, self._made, found, given)
+        if at.place in self._placed:  # Another call settles this one.
+            async with run.deciding:
+                pass
         self._placed.add(at.place)
         stored = run.memo.get(call_key(run, at.place))
         if stored is None or (at.verdict is not None and at.verdict.choice == ENTER):
             with self._in_progress():
                 if at.before is None:
-                    await self._settle_others(found)
+                    if run.step_key(f"i{at.place}") not in run.memo:
+                        await self._settle_others(found)
                     stored = await self._make(found, at.place, given)
                 else:
                     stored = await self._carry_out(at)
@@ -382,20 +389,33 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 await self._carry_out(at)
 
     async def _settle_others(self, tool: FunctionTool) -> None:
-        """Let people decide about unfinished calls of the tool, before another call of the tool
-        starts: calls of earlier turns, and calls of this turn that the code has not repeated."""
+        """Settle unfinished calls of the tool, before another call of the tool starts: calls of
+        earlier turns, and calls of this turn that the code has not repeated yet."""
         run = self._run
         await settle_earlier(run, tool)
-        if not run.memo:
+        if tool.read_only or not run.memo:
             return
         turn = run.step_key("")
-        for key, call in unfinished_calls(turn, run.memo, run.memo):
-            place = key.removeprefix(f"{turn}c")
-            if call["name"] == tool.name and place not in self._placed and place.isdecimal():
-                at = await place_of(run, int(place), None)
-                if at.before is not None and at.place not in self._placed:
-                    self._placed.add(at.place)
-                    await self._carry_out(at)
+        async with run.deciding:
+            for key, call in unfinished_calls(turn, run.memo, run.memo):
+                place = key.removeprefix(f"{turn}c")
+                if call["name"] == tool.name and place not in self._placed:
+                    stored = await self._settle_other(tool, place, call["arguments"])
+                    run.memo = {**run.memo, key: stored}
+
+    async def _settle_other(
+        self, tool: FunctionTool, place: str, arguments: str
+    ) -> tuple[Any, ...]:
+        run = self._run
+        version = started_with(run.memo[run.step_key(f"i{place}")])
+        is_same = why_changed(tool.name, arguments, version, tool) is None
+        if is_same and verdict_on(run, place) is None:
+            self._placed.add(place)
+            return await self._make(tool, place, arguments)
+        number = int(place.partition("r")[0])
+        at = await place_of(run, number, None)
+        self._placed.add(at.place)
+        return await self._carry_out(at)
 
     async def _carry_out(self, at: CodeCall) -> tuple[Any, ...]:
         """Carry out a person's decision about an earlier call."""

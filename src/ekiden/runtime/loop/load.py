@@ -76,7 +76,8 @@ async def first_step(
         ),
         is_new=True,
     )  # fmt: skip
-    keep_unknown(run, closing, agent=row.agent)
+    if closing:
+        keep_unknown(run, closing, agent=row.agent)
     if row.variables:
         _mark_unrecorded(run, row, events)
         run.variables.forget_run()

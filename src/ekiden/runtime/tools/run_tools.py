@@ -17,6 +17,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.tools.tool import FunctionTool
+from ekiden.core.values import loads
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.cursor import UnknownCall
@@ -31,13 +32,16 @@ from ekiden.runtime.tools.confirmation import (
 )
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.runtime.tools.unfinished_calls import (
+    ABANDON,
     REPEAT,
+    Verdict,
     able_tool,
-    accepts,
     call_id_of,
     decide,
+    started_with,
     unfinished_calls,
     verdict_on,
+    why_changed,
 )
 from ekiden.tools import ToolResult, invoke
 from ekiden.tools.under_way import CallUnderWay, current_call
@@ -202,7 +206,9 @@ async def _run_one(
         if not decision.approved:
             return decision.refusal(), 0
         each = PlannedCall(each.tool, decision.call(each.call), each.key)
-    note = await settle_earlier(run, each.tool)
+    note, same = await settle_earlier(run, each.tool, each)
+    if same is not None:
+        return with_text(same, note), 0
     fault_point("turn.tool.before_call")
     result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
@@ -220,71 +226,119 @@ async def _decided_by_person(
 ) -> tuple[ToolResult, int]:
     """The result of a call whose effect is unknown, as a person decides."""
     made = stored_decision(run, each.key, each.call)
-    arguments = made.get("arguments") or ""
-    call = UnknownCall(
+    unknown = UnknownCall(
         key=each.key,
         tool=each.tool.name,
-        arguments=arguments,
+        arguments=made.get("arguments") or "",
         version=each.version,
         agent=run.agent.name,
     )
-    tool, question = able_tool(run, call.tool, arguments), run.step_key(f"x{_place(each)}")
-    verdict = await decide(run, call, question, each.doubt or "", tool=tool)
-    if verdict.choice != REPEAT or tool is None:
-        return verdict.result(), 0
-    result, duration_us = await perform(run, PlannedCall(tool, made, each.key), variables)
-    if ModelBehaviorError.__name__ not in result.kinds:
-        return result, duration_us
-    # The tool refuses the arguments now. This says nothing about the first call.
-    question, why = f"{question}.refused", f"the tool {call.tool!r} refuses these arguments now"
-    verdict = await decide(run, call, question, why, tool=None)
-    return verdict.result(), 0
+    question = run.step_key(f"x{_place(each)}")
+    perform_it = partial(perform, run, variables=variables)
+    _, result, duration_us = await _settle(run, unknown, made, question, each.doubt, perform_it)
+    return result, duration_us
 
 
-async def settle_earlier(run: RunState, tool: FunctionTool) -> str:
-    """Let a person decide about earlier calls of the tool whose effects are unknown, before another
-    call of the tool starts. Returns notes about the decisions for the model.
+async def _settle(
+    run: RunState,
+    unknown: UnknownCall,
+    made: Item,
+    question: str,
+    why: str | None,
+    perform_it: Callable[[PlannedCall], Awaitable[tuple[ToolResult, int]]],
+) -> tuple[Verdict | None, ToolResult, int]:
+    """Repeat a call whose effect is unknown with its key and its arguments. If there is a reason
+    `why` this is impossible, a person decides."""
+    offer, verdict = run.offer.by_name.get(unknown.tool), None
+    tool = offer if isinstance(offer, FunctionTool) else None
+    if why is not None:
+        tool = able_tool(run, unknown.tool, unknown.arguments)
+        verdict = await decide(run, unknown, question, why, tool=tool)
+    if tool is not None and (verdict is None or verdict.choice == REPEAT):
+        result, duration_us = await perform_it(PlannedCall(tool, made, unknown.key))
+        if why is None or ModelBehaviorError.__name__ not in result.kinds:
+            return verdict, result, duration_us
+        # The tool refuses the arguments now. This says nothing about the first call.
+        question = f"{question}.refused"
+        why = f"the tool {unknown.tool!r} refuses these arguments now"
+        verdict = await decide(run, unknown, question, why, tool=None)
+    assert verdict is not None
+    return verdict, verdict.result(), 0
 
-    Raises `Suspended` until a person has decided.
+
+async def settle_earlier(
+    run: RunState, tool: FunctionTool, each: PlannedCall | None = None
+) -> tuple[str, ToolResult | None]:
+    """Settle earlier calls of the tool whose effects are unknown, before another call of the tool
+    starts: they are repeated, or a person decides about them.
+
+    Returns notes for the model about this. If `each`, a call of a model, has the arguments of an
+    earlier call, it is this call: also returns its result. Raises `Suspended` until a person has
+    decided.
     """
-    if tool.read_only or not (run.cursor.questions.unknown or run.memo):
-        return ""
+    if not (run.cursor.questions.unknown or run.memo):
+        return "", None
+    if tool.read_only:
+        unknown = run.cursor.questions.unknown
+        run.cursor.questions.unknown = tuple(call for call in unknown if call.tool != tool.name)
+        return "", None
     async with run.deciding:
-        mine = [each for each in run.cursor.questions.unknown if each.tool == tool.name]
-        for each in mine:
-            await _settle_one(run, tool, each)
-    begin = run.step_key("w")
-    found = (
-        note for key, note in run.memo.items() if key.startswith(begin) and key.endswith(_NOTE)
-    )
-    return "\n".join(text for name, text in found if name == tool.name)
+        for earlier in run.cursor.questions.unknown:
+            if earlier.tool == tool.name:
+                await _settle_earlier(run, tool, earlier, each)
+    begin, notes, same = run.step_key("w"), [], None
+    for key, settled in run.memo.items():
+        if key.startswith(begin) and key.endswith(_SETTLED) and settled["tool"] == tool.name:
+            notes.append(settled["note"])
+            if each is not None and settled["for"] == each.key:
+                same = ToolResult(settled["output"], settled["output"], settled["error"])
+    return "\n".join(notes), same
 
 
-_NOTE = ".note"
-"""The end of the step key of a note for the model."""
+_SETTLED = ".settled"
+"""The end of the step key of what became of an earlier call."""
 
 
-async def _settle_one(run: RunState, tool: FunctionTool, earlier: UnknownCall) -> None:
+async def _settle_earlier(
+    run: RunState, tool: FunctionTool, earlier: UnknownCall, each: PlannedCall | None
+) -> None:
     # A repeated call finds the answers to the questions that it asked in its own turn.
     asked = await run.store.steps(run.session_id, prefix=f"{earlier.key}.")
     run.memo = {**run.memo, **asked}
-    able = tool if accepts(tool, earlier.arguments) else None
-    why = f"{tool.name!r} is to be called again"
-    verdict = await decide(run, earlier, run.step_key(f"w{earlier.key}"), why, tool=able)
-    result = verdict.result()
-    if verdict.choice == REPEAT and able is not None:
-        call = function_call(call_id_of(earlier.key), tool.name, earlier.arguments)
-        result, _ = await perform(run, PlannedCall(able, call, earlier.key), catches_failures=True)
+    made = function_call(call_id_of(earlier.key), tool.name, earlier.arguments)
+    question = run.step_key(f"w{earlier.key}")
+    why = why_changed(tool.name, earlier.arguments, earlier.version, tool)
+    perform_it = partial(perform, run, catches_failures=True)
+    verdict, result, _ = await _settle(run, earlier, made, question, why, perform_it)
     unknown = run.cursor.questions.unknown
-    run.cursor.questions.unknown = tuple(each for each in unknown if each != earlier)
-    about = {"tool": earlier.tool, "key": earlier.key, "choice": verdict.choice, "by": verdict.by}
+    run.cursor.questions.unknown = tuple(other for other in unknown if other != earlier)
+    choice, by = (REPEAT, None) if verdict is None else (verdict.choice, verdict.by)
+    about = {"tool": earlier.tool, "key": earlier.key, "choice": choice, "by": by}
     run.record("message", details={"decided": about})
+    is_same = each is not None and choice != ABANDON and _has_same_arguments(earlier, each.call)
+    how = "repeated with its key" if by is None else f"decided by {by}: {choice}"
     shown = f"{earlier.tool}({earlier.arguments})"
-    note = f"The earlier call {shown}, decided by {verdict.by}: {verdict.choice}: {result.output}"
-    key = run.step_key(f"w{earlier.key}{_NOTE}")
-    run.remember(key, [tool.name, note])
+    note = f"The earlier call {shown}, {how}: {result.output}"
+    if is_same:
+        note = f"This is the earlier call {shown}, {how}:"
+    settled = {
+        "tool": tool.name,
+        "note": note,
+        "for": each.key if each is not None and is_same else None,
+        "output": result.output,
+        "error": result.error,
+    }
+    key = f"{question}{_SETTLED}"
+    run.remember(key, settled)
     await run.commit()
-    run.memo = {**run.memo, key: [tool.name, note]}
+    run.memo = {**run.memo, key: settled}
+
+
+def _has_same_arguments(earlier: UnknownCall, call: Item) -> bool:
+    try:
+        return bool(loads(earlier.arguments or "{}") == loads(call.get("arguments") or "{}"))
+    except ValueError:
+        return False
 
 
 def with_text(result: ToolResult, note: str) -> ToolResult:
@@ -312,7 +366,7 @@ async def settle_code_calls(run: RunState) -> None:
             call,
             key,
             doubt="the agent is no longer code",
-            version=began[2] if len(began) > 2 else None,
+            version=started_with(began),
         )
         try:
             result, duration_us = await _decided_by_person(run, each, None)

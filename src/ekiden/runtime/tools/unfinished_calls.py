@@ -31,6 +31,7 @@ BROKEN_OFF = "broken off by a handoff"
 INTERRUPTED = "interrupted by a new message"
 """The errors of calls whose results are unknown."""
 _WITHDRAWN = "the request for approval was withdrawn"
+_NOT_STARTED = "it was not started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,11 @@ class ClosedCall:
     """The error of the call; `None` if the result was stored. If the call was not made, the error
     begins with `NOT_RUN`."""
     key: str
-    """The step key of the call."""
+    """The step key of the call; empty if the run did not make the call."""
+    arguments: str | None = None
+    """The arguments that a person approved instead of the arguments in the conversation."""
+    version: str | None = None
+    """The signature of the tool that the call was started with; `None` in older data."""
     has_call: bool = True
     """Whether the conversation contains the call. A call of code is added together with its
     output."""
@@ -82,9 +87,7 @@ async def broken_off(run: RunState) -> list[ClosedCall]:
     calls = _calls_of(run.events, run.cursor.progress.calls)
     done = answered(run)
     left = [call for call in calls if call["call_id"] not in done]
-    turn = run.step_key("")
-    questions = run.cursor.questions.open
-    return await _closed(run.store, run.session_id, questions, turn, calls, left, BROKEN_OFF)
+    return await _closed(run.store, run.session_id, run.cursor, calls, left, BROKEN_OFF)
 
 
 async def interrupted(
@@ -93,9 +96,8 @@ async def interrupted(
     """The calls in `left`, which have no output, as interrupted by a new message."""
     if not left:
         return []
-    turn = cursor.progress.step_key("")
     calls = _calls_of(events, cursor.progress.calls)
-    return await _closed(store, session_id, cursor.questions.open, turn, calls, left, INTERRUPTED)
+    return await _closed(store, session_id, cursor, calls, left, INTERRUPTED)
 
 
 async def interrupted_code(
@@ -109,22 +111,36 @@ async def interrupted_code(
     if not await store.steps(session_id, prefix=f"{turn}i"):
         return []
     steps = await store.steps(session_id, prefix=turn)
-    calls = unfinished_calls(turn, steps, {event.step for event in events})
-    return [
-        ClosedCall(call, _unknown_result(call, INTERRUPTED), INTERRUPTED, key, has_call=False)
-        for key, call in calls
-    ]
+    found = []
+    for key, call in unfinished_calls(turn, steps, {event.step for event in events}):
+        place = key.removeprefix(f"{turn}c")
+        decision = steps.get(f"{turn}ask.c{place}")
+        closed = ClosedCall(
+            call,
+            _unknown_result(call, INTERRUPTED),
+            INTERRUPTED,
+            key,
+            arguments=None if decision is None else decision["arguments"],
+            version=started_with(steps[f"{turn}i{place}"]),
+            has_call=False,
+        )
+        found.append(closed)
+    return found
 
 
 def keep_unknown(run: RunState, closed: Iterable[ClosedCall], *, agent: str) -> None:
     """Remember the calls of the agent whose effects are unknown, so that no call of the same tool
-    starts before a person has decided. The caller commits this."""
+    starts before they are settled. The caller commits this."""
     unknown = tuple(
         UnknownCall(
-            key=each.key, tool=each.call["name"], arguments=each.call["arguments"], agent=agent
+            key=each.key,
+            tool=each.call["name"],
+            arguments=each.call["arguments"] if each.arguments is None else each.arguments,
+            version=each.version,
+            agent=agent,
         )
         for each in closed
-        if each.is_unknown
+        if each.is_unknown and each.key
     )
     if unknown and run.is_reachable:
         run.cursor.questions.unknown = (*run.cursor.questions.unknown, *unknown)
@@ -173,21 +189,24 @@ def answered(run: RunState) -> set[str]:
 async def _closed(
     store: Store,
     session_id: str,
-    questions: Iterable[str],
-    turn: str,
+    cursor: Cursor,
     calls: list[Item],
     left: Iterable[Item],
     why: str,
 ) -> list[ClosedCall]:
     """A stored result is shown; the result of a call that may have been made is unknown."""
+    turn, started = cursor.progress.step_key(""), cursor.progress.tools
     steps = await store.steps(session_id, prefix=turn)
-    keys = (*steps, *questions)
     places = {call["call_id"]: place for place, call in enumerate(calls)}
     found = []
     for call in left:
         place = places.get(call["call_id"])
-        known = steps.get(f"{turn}t{place}")
-        reason = _not_made(steps.get(f"{turn}ask.t{place}"), f"{turn}ask.t{place}.", keys)
+        if place is None:  # The call came with the conversation.
+            found.append(ClosedCall(call, _unknown_result(call, why), why, ""))
+            continue
+        key = f"{turn}t{place}"
+        known = steps.get(key)
+        reason = None if known else _why_not_made(cursor, steps, place, call["name"])
         error: str | None = None
         if known:
             output = known[0]
@@ -195,10 +214,18 @@ async def _closed(
             error = f"{NOT_RUN}: {reason}"
             output = f"Error: this call was {error}. It had no effect."
         else:
-            found.append(ClosedCall(call, _unknown_result(call, why), why, f"{turn}t{place}"))
+            decision = steps.get(f"{turn}ask.t{place}")
+            unknown = ClosedCall(
+                call,
+                _unknown_result(call, why),
+                why,
+                key,
+                arguments=None if decision is None else decision["arguments"],
+                version=None if started is None else started[place],
+            )
+            found.append(unknown)
             continue
-        closed = function_output(call["call_id"], output)
-        found.append(ClosedCall(call, closed, error, f"{turn}t{place}"))
+        found.append(ClosedCall(call, function_output(call["call_id"], output), error, key))
     return found
 
 
@@ -210,55 +237,51 @@ def _unknown_result(call: Item, why: str) -> Item:
     return function_output(call["call_id"], text)
 
 
-def _not_made(decision: Any, questions: str, keys: Collection[str]) -> str | None:
+def _why_not_made(cursor: Cursor, steps: Mapping[str, Any], place: int, tool: str) -> str | None:
     """Why a call without a result was certainly not made; `None` if it may have been.
 
-    A call is made only after the decision about it is stored. So a stored question about it (its
-    key begins with `questions`) without a decision proves that the call was not made.
+    A call is made only after its tool was noted, and after the decision about it is stored. So a
+    stored question about it without a decision proves that the call was not made. `steps` has the
+    steps of the turn.
     """
+    started = cursor.progress.tools
+    if started is not None and (place >= len(started) or started[place] is None):
+        return _NOT_STARTED
+    if any(each.tool == tool for each in cursor.questions.unknown):
+        return _NOT_STARTED  # The earlier call would have been settled before.
+    step = cursor.progress.step_key(f"ask.t{place}")
+    decision = steps.get(step)
     if decision is not None:
         return None if decision["approved"] else str(decision["reason"])
-    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None
+    if any(key.startswith(f"{step}.") for key in (*steps, *cursor.questions.open)):
+        return _WITHDRAWN
+    needs_approval = started is not None and str(started[place]).startswith(NEEDS_APPROVAL)
+    # An "always" approval is stored with the result of the call.
+    is_granted = any(name == tool for _, name, _ in cursor.questions.always)
+    return _NOT_STARTED if needs_approval and not is_granted else None
 
 
-def may_have_run(run: RunState, index: int, call: Item, offer: Any) -> bool:
-    """Whether the call of a model, which has no result, may have been made before an interruption.
+def may_have_run(run: RunState, place: int, call: Item, offer: Any) -> bool:
+    """Whether the call of a model, which has no result, may have been made before an
+    interruption."""
+    is_handoff = offer is not None and not isinstance(offer, FunctionTool)
+    if is_handoff and run.cursor.progress.tools is None:
+        return False  # Older data has no notes about the tools.
+    return _why_not_made(run.cursor, run.memo, place, call["name"]) is None
 
-    A call is started only if its tool was noted, and if no approval was missing.
+
+def why_changed(name: str, arguments: str, version: str | None, offer: Any) -> str | None:
+    """Why a call that may have been made cannot be repeated as it was; `None` if it can.
+
+    `version` is the signature of the tool that the call was started with, and `offer` is what the
+    agent has under this name now.
     """
-    started = run.cursor.progress.tools
-    if started is None:  # Older data has no notes about the tools.
-        if offer is not None and not isinstance(offer, FunctionTool):
-            return False
-    elif index >= len(started) or started[index] is None:
-        return False
-    step = run.step_key(f"ask.t{index}")
-    needs_approval = started is not None and str(started[index]).startswith(NEEDS_APPROVAL)
-    if needs_approval and step not in run.memo and not _has_grant(run, call["name"]):
-        return False  # The decision would have been stored before the call.
-    keys = (*run.memo, *run.cursor.questions.open)
-    return _not_made(run.memo.get(step), f"{step}.", keys) is None
-
-
-def _has_grant(run: RunState, tool: str) -> bool:
-    """Whether an "always" approval covers calls of the tool. It is stored with their results."""
-    return any(name == tool for _, name, _ in run.cursor.questions.always)
-
-
-def changed_since(run: RunState, index: int, call: Item, offer: Any) -> str | None:
-    """Why a call of a model that may have been made cannot be repeated as it was; `None` if it
-    can."""
-    started = run.cursor.progress.tools
-    before = None if started is None else started[index]
     if not isinstance(offer, FunctionTool):
-        return f"the agent has no tool {call['name']!r} now"
+        return f"the agent has no tool {name!r} now"
     if offer.read_only:
         return None
-    if before is None:
-        is_same = accepts(offer, call.get("arguments") or "")
-    else:
-        is_same = before == tool_signature(offer)
-    return None if is_same else f"the tool {call['name']!r} has changed"
+    is_same = accepts(offer, arguments) if version is None else version == tool_signature(offer)
+    return None if is_same else f"the tool {name!r} has changed"
 
 
 _TYPES: Mapping[str, Any] = {
@@ -468,7 +491,8 @@ async def place_of(
             decision = verdict_on(run, place)
             is_given_up = decision is not None and decision["choice"] == ABANDON
             if not is_given_up:
-                if tool is not None and before.is_for(tool, arguments):
+                is_same = tool is not None and before.is_for(tool, arguments)
+                if is_same and decision is None:
                     return CodeCall(place=place)
                 verdict = await _decision(run, place, before, tool, arguments)
                 if verdict.choice != ABANDON:
@@ -560,5 +584,9 @@ def _intent(run: RunState, place: str) -> Intent | None:
     began = run.memo.get(run.step_key(f"i{place}"))
     if began is None:
         return None
-    version = began[2] if len(began) > 2 else None
-    return Intent(tool=began[0], arguments=began[1], is_finished=False, version=version)
+    return Intent(tool=began[0], arguments=began[1], is_finished=False, version=started_with(began))
+
+
+def started_with(began: Sequence[Any]) -> str | None:
+    """The signature of the tool in the step of a started call; `None` in older data."""
+    return began[2] if len(began) > 2 else None

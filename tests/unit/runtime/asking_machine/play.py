@@ -142,9 +142,8 @@ class Play:
             await self._decide(items[which % len(items)], is_yes=which % 3 > 0)
 
     async def _decide(self, item: InboxItem, *, is_yes: bool) -> None:
-        choice = item.options[0 if is_yes else -1]
-        unknown = ("repeat", "enter a result", "abandon")
-        assert item.options in ((YES, NO), ("approve", "reject"), unknown)
+        choice = item.options[0 if is_yes else 1]
+        assert item.options in ((YES, NO), ("approve", "reject"))
         if item.kind == "confirmation" and is_yes:
             self.approved.add((item.session_id or "", item.arguments or ""))
         await self._inbox.answer(item.id, choice=choice, by="mira")

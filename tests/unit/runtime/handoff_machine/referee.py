@@ -168,14 +168,21 @@ class Referee:
                 self._effect(item)
 
     def _effect(self, output: Item) -> None:
-        call, told = self.calls[output["call_id"]], str(output["output"])
+        call, (*notes, told) = self.calls[output["call_id"]], str(output["output"]).split("\n")
+        for note in notes:  # Earlier calls that were repeated first.
+            if self.open and "call book(" in note and ": done " in note:
+                self._booked(note.rpartition(": done ")[2])
         if not told.startswith("done"):
             return
         if call["name"] == "level":
             value = int(call["arguments"].partition(":")[2].strip(" }"))
             self.now.variables["level"] = value
         elif call["name"] == "book" and self.open:
-            self.open[-1].booked.append(told.removeprefix("done "))
+            self._booked(told.removeprefix("done "))
+
+    def _booked(self, key: str) -> None:
+        if key not in self.open[-1].booked:
+            self.open[-1].booked.append(key)
 
     def _variables(self, told: dict[str, Any]) -> None:
         """What one of several calls set before all have ended; or a rollback put back."""
