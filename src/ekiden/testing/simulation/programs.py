@@ -13,13 +13,20 @@ from ekiden.bus import Bus, BusSettings
 from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import is_message, text_of
-from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
+from ekiden.core.errors import (
+    CallChanged,
+    EkidenError,
+    SessionError,
+    SessionNotFound,
+    StoreError,
+)
 from ekiden.core.errors.messages import BusError, InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController
+from ekiden.runtime.tools.unfinished_calls import ENTER
 from ekiden.sessions import Session
 from ekiden.storage.base import (
     Batch,
@@ -222,9 +229,10 @@ class Programs:
         process = PROCESS.get()
         if serves is not None and process is not None:
             self._checker.serves[process.name] = serves
+        is_later = scene.later is not None and not _is_first_process()
         worker = Worker(
             store,
-            scene.team,
+            scene.later if is_later and scene.later is not None else scene.team,
             concurrency=4,
             context=scene.context(self._outside),
             run_config=scene.config,
@@ -328,10 +336,21 @@ class Programs:
             # All people wake at the full second, so that several answer in the same moment.
             await asyncio.sleep(1.0 - asyncio.get_running_loop().time() % 1.0)
 
+    def _about_unknown(self, item: InboxItem) -> tuple[Sequence[str], str]:
+        """The choices about a call whose effect is unknown, and the result to enter. A person
+        enters a result only after finding the effect in the outside world."""
+        assert item.context is not None
+        found = self._outside.results.get(item.context["idempotency_key"])
+        if found is None:
+            return [choice for choice in item.options if choice != ENTER], ""
+        return item.options, found
+
     async def _decide(self, inbox: Inbox, item: InboxItem, name: str) -> None:
         options = self._scene.choices.get(item.kind) or item.options
-        choice = self._chance.choice(tuple(options)) if options else None
         text = "" if options else f"so says {name}"
+        if (item.context or {}).get("code") == CallChanged.code:
+            options, text = self._about_unknown(item)
+        choice = self._chance.choice(tuple(options)) if options else None
         try:
             stored = await inbox.answer(item.id, choice=choice, text=text, by=name)
         except InboxItemClosed:

@@ -23,6 +23,7 @@ from ekiden.core.errors import UserError
 from ekiden.inbox.items import DONE
 from ekiden.runtime import Rollback, RunConfig
 from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.simulation.checker import InvariantChecker
@@ -58,18 +59,21 @@ class Outside:
         """The number of repeated calls."""
         self.effects: dict[str, str] = {}
         """The effects of `act` by idempotency key."""
+        self.results: dict[str, str] = {}
+        """The results of effects of `act`, which people can find, by idempotency key."""
         self.plain_effects: Counter[str] = Counter()
         """The effects of `effect`, with their number."""
 
-    async def act(self, ctx: ToolContext[Any], what: str) -> None:
+    async def act(self, ctx: ToolContext[Any], what: str, result: str = "done") -> None:
         """Make an effect with the idempotency key of the call. Simulated time passes before and
-        after the effect."""
+        after the effect. `result` is what people who look for the effect find."""
         key = ctx.idempotency_key
         step = key.removeprefix(f"{ctx.session_id}:").partition(":")[2]
         self._checker.now_s = self._loop.time()
         agent = "" if ctx.agent is None else ctx.agent.name
         with self._checker:
             self._checker.computes(self._loop.current, ctx.session_id or "", step, agent)
+            self._check_unknown(ctx, step)
             if _needs_approval(ctx):
                 self._check_approval(ctx)
             if id(ctx) in self._acted:
@@ -79,6 +83,7 @@ class Outside:
         self.repeated += key in self._keys
         self._keys.add(key)
         self._record(key, what)
+        self.results[key] = result
         self._after_effect()
         await self._pause(key)
 
@@ -134,6 +139,15 @@ class Outside:
                 if what.startswith(prefix)
             }
         )
+
+    def _check_unknown(self, ctx: ToolContext[Any], step: str) -> None:
+        """Check that no other call of the tool starts while the effect of a call is unknown."""
+        session = self._truth._sessions.get(ctx.session_id or "")
+        unknown = () if session is None else Cursor.from_json(session.cursor).questions.unknown
+        keys = [each.key for each in unknown if each.tool == ctx.tool_name]
+        if keys and step not in keys:
+            text = f"{ctx.session_id} {step}: the effect of {keys[0]} is unknown"
+            self._checker.violation("unknown", text)
 
     def _check_approval(self, ctx: ToolContext[Any]) -> None:
         """Check that a person approved the call with exactly these arguments."""
@@ -211,6 +225,8 @@ class Scene:
     """
 
     team: Agent[Any] | Team
+    later: Agent[Any] | Team | None = None
+    """The team of workers that are started again, as after a deployment. `None` means `team`."""
     talks: Sequence[Talk] = ()
     config: RunConfig = field(default_factory=RunConfig)
     context: Callable[[Outside], Any] = lambda outside: outside

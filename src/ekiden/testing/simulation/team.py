@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from ekiden.core.errors import ModelError
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.profile import Confirmation
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Limits, Rollback, RunConfig
 from ekiden.runtime.supervisor import Supervisor
@@ -28,6 +30,8 @@ PARTS = ("walls", "roof", "doors")
 """The tasks of a plan."""
 _POLLS = 40
 _POLL_S = 0.5
+_DEPLOYMENTS = 0.25
+"""The share of the worlds in which workers that are started again have changed tools."""
 
 
 async def run_front(ctx: CodeContext[Outside]) -> str:
@@ -98,7 +102,7 @@ OUTSIDE: list[Outside] = []
 async def book(ctx: ToolContext[Outside], what: str) -> str:
     """Book something."""
     ctx.set("booked", ctx.get("booked", 0) + 1)
-    await ctx.context.act(ctx, what)
+    await ctx.context.act(ctx, what, f"{what} is booked")
     return f"{what} is booked"
 
 
@@ -106,7 +110,7 @@ async def book(ctx: ToolContext[Outside], what: str) -> str:
 async def reserve(ctx: ToolContext[Outside], what: str) -> str:
     """Reserve something, until the handoff is rolled back."""
     await ctx.on_rollback(undo, key=what, arguments=what)
-    await ctx.context.act(ctx, what)
+    await ctx.context.act(ctx, what, f"{what} is booked")
     return f"{what} is booked"
 
 
@@ -118,7 +122,7 @@ async def undo(rollback: Rollback) -> None:
 @function_tool(confirmation=Confirmation(timeout_s=3600))
 async def pay(ctx: ToolContext[Outside], what: str, cents: int) -> str:
     """Pay for something."""
-    await ctx.context.act(ctx, f"{what} paid {cents}")
+    await ctx.context.act(ctx, f"{what} paid {cents}", f"{what} is booked")
     return f"{what} is booked"
 
 
@@ -206,9 +210,11 @@ def _paid(request: ModelRequest, name: str) -> Any:
 
 
 def _many(request: ModelRequest, name: str) -> Any:
-    if _has_output(request, f"{name}/2 is booked"):
+    parts = [f"{name}/{number}" for number in range(3)]
+    missing = [part for part in parts if not _has_output(request, f"{part} is booked")]
+    if not missing:
         return transfer("billing", reason="to be paid")
-    return [call("book", what=f"{name}/{number}") for number in range(3)]
+    return [call("book", what=part) for part in missing]
 
 
 class _Parts:
@@ -232,25 +238,32 @@ class _Parts:
         )
 
 
+def _deployed(tool: FunctionTool[Any, Any]) -> FunctionTool[Any, Any]:
+    return replace(tool, description=f"{tool.description} Returns a receipt.")
+
+
 @cache
-def team() -> Team:
-    """All agents. They are created only once, because they never change."""
+def team(*, is_later: bool = False) -> Team:
+    """All agents, also with the tools of a later deployment. They are created only once, because
+    they never change."""
+    tools = (book, pay, reserve)
+    booking, paying, reserving = map(_deployed, tools) if is_later else tools
     model = ScriptedModel(respond=_script, record=False)
-    billing = Agent("billing", instructions="Bill it.", model=model, tools=[book])
+    billing = Agent("billing", instructions="Bill it.", model=model, tools=[booking])
     orders = Agent(
-        "orders", instructions="Book it.", model=model, tools=[book, pay], handoffs=[billing]
+        "orders", instructions="Book it.", model=model, tools=[booking, paying], handoffs=[billing]
     )
-    shipping = Agent("shipping", instructions="Ship it.", model=model, tools=[reserve])
-    front = Agent("front", run=run_front, tools=[book])
-    judge = Agent("judge", run=run_judge, tools=[book])
-    hurry = Agent("hurry", run=run_hurry, tools=[book])
-    parts = [Agent(name, run=run_part, tools=[book]) for name in PARTS]
+    shipping = Agent("shipping", instructions="Ship it.", model=model, tools=[reserving])
+    front = Agent("front", run=run_front, tools=[booking])
+    judge = Agent("judge", run=run_judge, tools=[booking])
+    hurry = Agent("hurry", run=run_hurry, tools=[booking])
+    parts = [Agent(name, run=run_part, tools=[booking]) for name in PARTS]
     boss = Supervisor("boss", agents=parts, decomposer=_Parts(), timeout_s=300.0, retries=1)
     triage = Agent(
         "triage",
         instructions="Sort it.",
         model=model,
-        tools=[book],
+        tools=[booking],
         handoffs=[
             handoff(shipping, completes="result"),
             orders,
@@ -261,8 +274,8 @@ def team() -> Team:
             hurry,
         ],
     )
-    clerk = Agent("clerk", instructions="Price it.", model=model, tools=[book])
-    archive = Agent("archive", run=run_archive, tools=[book])
+    clerk = Agent("clerk", instructions="Price it.", model=model, tools=[booking])
+    archive = Agent("archive", run=run_archive, tools=[booking])
     return Team(triage, clerk, archive, Agent("sleeper", run=run_sleeper), *parts)
 
 
@@ -276,8 +289,9 @@ CONFIG = RunConfig(
 )
 
 
-def scene(chance: Random) -> Scene:
-    """Some conversations of each kind."""
+def scene(chance: Random, seed: int = 0) -> Scene:
+    """Some conversations of each kind, in some worlds with a deployment."""
+    has_deployment = Random(f"{seed} deployment").random() < _DEPLOYMENTS
     kinds = chance.choices(tuple(_KINDS), k=chance.randint(2, 4))
     talks = [
         _KINDS[kind](f"{kind}{number}", 3.0 * chance.random()) for number, kind in enumerate(kinds)
@@ -285,11 +299,12 @@ def scene(chance: Random) -> Scene:
     workers = chance.randint(2, 3)
     return Scene(
         team=team(),
+        later=team(is_later=True) if has_deployment else None,
         talks=talks,
         config=CONFIG,
         workers=workers,
         serves=_split(chance, workers) if chance.random() < 0.25 else (),
-        people=2 if "pay" in kinds else 0,
+        people=2 if "pay" in kinds or has_deployment else 0,
     )
 
 

@@ -4,6 +4,7 @@ final checks."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,11 @@ from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import EkidenError, StoreError
 from ekiden.core.events import Event
 from ekiden.inbox.items import OPEN
-from ekiden.runtime.tools.unfinished_calls import BROKEN_OFF
+from ekiden.runtime.tools.unfinished_calls import ABANDON, BROKEN_OFF, ENTER
 from ekiden.sessions import conversation
 from ekiden.storage.base import MessageFilter, Store
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.memory.sessions import MemorySession
 from ekiden.storage.timers import TIMERS
 from ekiden.testing.simulation import team
 from ekiden.testing.simulation.checker import InvariantChecker, SimulationReport
@@ -67,7 +69,7 @@ def _simulate(scene: Scene | None, seed: int) -> SimulationReport:
     chance = Random(seed)
     loop = SimulatedLoop(chance)
     with seeded(loop, chance):
-        world = World(loop, chance, scene or team.scene(chance), seed)
+        world = World(loop, chance, scene or team.scene(chance, seed), seed)
         try:
             loop.run_until_complete(world.run())
         except Stuck as stuck:
@@ -369,11 +371,32 @@ def _unknown_effects(truth: MemoryStore, talk: Talk, outside: Outside) -> Counte
     make the effect again with another call."""
     session = truth._sessions.get(talk.id)
     interrupted = set() if session is None else _interrupted_steps(session.events)
+    uncertain = {(talk.id, step) for step in interrupted}
+    for each in truth._sessions.values():
+        uncertain |= {(each.id, step) for step in _decided_steps(each, ABANDON)}
     return Counter(
         what.removeprefix(talk.id)
         for key, what in outside.effects.items()
-        if key.startswith(f"{talk.id}:") and key.rpartition(":")[2] in interrupted
+        if what.startswith(talk.id) and (key.partition(":")[0], key.rpartition(":")[2]) in uncertain
     )
+
+
+_DECISION = re.compile(
+    r"([0-9]+\.[0-9]+\.)(?:x(t?[0-9r]+)|w([0-9]+\.[0-9]+\.[tc][0-9r]+))(\.[0-9]+)?"
+)
+"""The step of a person's decision about a call whose effect is unknown."""
+
+
+def _decided_steps(session: MemorySession, choice: str) -> set[str]:
+    """The steps of the calls for which a person made this choice."""
+    found = set()
+    for key, value in session.steps.items():
+        about = _DECISION.fullmatch(key)
+        if about is not None and (value["answer"] or {}).get("choice") == choice:
+            place = about[2] or ""
+            own = f"{about[1]}{place if place.startswith('t') else f'c{place}'}"
+            found.add(about[3] or own)
+    return found
 
 
 def _interrupted_steps(events: Sequence[Event]) -> set[str]:
@@ -418,9 +441,12 @@ def _check_talk(truth: MemoryStore, talk: Talk, checker: InvariantChecker) -> No
         is_right = False
     if not is_right:
         checker.violation("answer", f"{talk.id} ended {session.outcome} with {answer!r}")
+    entered = len(_decided_steps(session, ENTER))
     for name, expected in talk.variables.items():
         value = session.variables.get(name)
-        if not _fits(expected, value):
+        # A call whose result a person entered has set no variable.
+        values = [value, *range(value or 0, (value or 0) + entered + 1)]
+        if not any(_fits(expected, each) for each in values):
             text = f"{talk.id}: {name} is {value}, and must be {expected}"
             checker.violation("variables", text)
     stored = Counter(text for text in texts if text in talk.texts)

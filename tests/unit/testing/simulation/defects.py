@@ -265,6 +265,13 @@ def _any_agent_is_run_anywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoreWorker, "__init__", careless)
 
 
+def _unknown_calls_are_not_settled(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: Any) -> tuple[str, None]:
+        return "", None
+
+    patch.setattr(tool_calls, "settle_earlier", nothing)
+
+
 DEFECTS: dict[str, Defect] = {
     "a store that ignores epochs": Defect(
         plant=_no_fencing, rules=frozenset({"fencing", "lease", "owner"}), first=3
@@ -336,6 +343,9 @@ DEFECTS: dict[str, Defect] = {
     ),
     "variables that are dropped": Defect(
         plant=_variables_are_dropped, rules=frozenset({"variables"}), first=1
+    ),
+    "a tool that starts while the effect of a call is unknown": Defect(
+        plant=_unknown_calls_are_not_settled, rules=frozenset({"unknown"}), first=1
     ),
     "a worker that runs what it does not serve": Defect(
         plant=_any_agent_is_run_anywhere, rules=frozenset({"place"}), first=1
