@@ -160,7 +160,7 @@ def _conclude(run: RunState) -> tuple[Conclusion, dict[str, Any] | None]:
     if not [event for event in events if event.error is not None or event.type in SIGNS]:
         return "succeeded", None
     told = told_by(events)
-    return told, {"conclusion": told}
+    return told, None if told == "succeeded" else {"conclusion": told}
 
 
 async def store_end(

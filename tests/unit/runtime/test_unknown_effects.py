@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ekiden.core.runs import Waiting
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import CodeContext, HandoffController
 from ekiden.runtime.history.fork import fork_session
-from ekiden.storage.base import Store
+from ekiden.storage.base import Commit, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.testing import ScriptedModel, call, say
@@ -64,11 +65,22 @@ def agent(model: ScriptedModel | None, *tools: FunctionTool) -> Agent[Any]:
 async def die(
     bank: Bank, agent: Agent[Any], session: Session, config: RunConfig | None = None
 ) -> None:
-    running = asyncio.create_task(Runner.run(agent, "Pay.", session=session, run_config=config))
+    await stop(bank, Runner.run(agent, "Pay.", session=session, run_config=config))
+    await as_killed(session)
+
+
+async def stop(bank: Bank, run: Coroutine[Any, Any, Any]) -> None:
+    running = asyncio.create_task(run)
     await bank.paid.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def as_killed(session: Session) -> None:
+    """Nobody stopped the run: its process was killed."""
+    claim, _ = await session.store.claim(session.session_id, owner="o", lease_s=9)
+    await session.store.commit(claim, Commit(patch=SessionPatch(outcome=""), release=True))
 
 
 async def the_item(store: Store) -> Any:
@@ -278,6 +290,30 @@ async def test_a_model_that_makes_an_unknown_call_again_repeats_it() -> None:
     assert "This is the earlier call" in told[1]
 
 
+async def test_a_call_that_was_stopped_on_request_is_not_repeated_without_a_person() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    till = agent(ScriptedModel([PAY]), bank.pay())
+    await stop(bank, Runner.run(till, "Pay.", session=session))
+    model = ScriptedModel([call("pay", cents=250), say("done")])
+    later = agent(model, bank.pay())
+    with pytest.raises(CallChanged, match="the run was stopped before the call ended"):
+        await Runner.run(later, "Pay 250 instead.", session=session)
+    assert bank.effects == [("1.1.t0", 100)]
+    await Inbox(store).answer((await the_item(store)).id, choice="abandon", by="anna")
+    assert (await Runner.resume(later, session)).final_output == "done"
+    assert bank.effects == [("1.1.t0", 100), ("2.1.t0", 250)]
+
+
+async def test_the_same_call_after_a_stop_is_repeated_with_its_key() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    till = agent(ScriptedModel([PAY, PAY, say("done")]), bank.pay())
+    await stop(bank, Runner.run(till, "Pay.", session=session))
+    assert (await Runner.run(till, "Pay, please.", session=session)).final_output == "done"
+    assert bank.effects == [("1.1.t0", 100)] * 2
+
+
 async def test_a_call_of_code_is_not_taken_for_an_earlier_one() -> None:
     bank, store = Bank(), MemoryStore()
     session = Session("s", store=store)
@@ -342,11 +378,8 @@ async def test_arguments_that_a_person_approved_are_repeated() -> None:
     await Runner.run(till, "Pay.", session=session, run_config=config)
     edited: Any = {"arguments": '{"cents":7}', "confirm_edit": True}
     await Inbox(store).answer((await the_item(store)).id, choice="approve", by="anna", **edited)
-    resumed = asyncio.create_task(Runner.resume(till, session, run_config=config))
-    await bank.paid.wait()
-    resumed.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await resumed
+    await stop(bank, Runner.resume(till, session, run_config=config))
+    await as_killed(session)
     model = ScriptedModel([call("pay", cents=9), say("done")])
     later = agent(model, bank.pay(confirmation=True))
     await Runner.run(later, "Pay 9.", session=session, run_config=config)

@@ -77,7 +77,7 @@ async def first_step(
         is_new=True,
     )  # fmt: skip
     if closing:
-        keep_unknown(run, closing, agent=row.agent)
+        keep_unknown(run, closing, agent=row.agent, is_stopped=row.conclusion == "stopped")
     if row.variables:
         _mark_unrecorded(run, row, events)
         run.variables.forget_run()

@@ -140,16 +140,27 @@ class UnknownCall:
     """The signature of the tool that was called; `None` if it is not known."""
     agent: str
     """The agent that made the call."""
+    is_stopped: bool = False
+    """Whether the run was stopped on request. Then only the same call is reason enough to repeat
+    it."""
 
     def to_json(self) -> list[Any]:
         """Return the call as a short list."""
-        return [self.key, self.tool, self.arguments, self.version, self.agent]
+        data = [self.key, self.tool, self.arguments, self.version, self.agent]
+        return [*data, True] if self.is_stopped else data
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> Self:
         """Create the call from the result of `to_json`."""
-        key, tool, arguments, version, agent = data
-        return cls(key=key, tool=tool, arguments=arguments, version=version, agent=agent)
+        key, tool, arguments, version, agent, *stopped = data
+        return cls(
+            key=key,
+            tool=tool,
+            arguments=arguments,
+            version=version,
+            agent=agent,
+            is_stopped=bool(stopped),
+        )
 
 
 @dataclass(slots=True)

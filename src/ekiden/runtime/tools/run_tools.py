@@ -270,7 +270,8 @@ async def settle_earlier(
     run: RunState, tool: FunctionTool, each: PlannedCall | None = None
 ) -> tuple[str, ToolResult | None]:
     """Settle earlier calls of the tool whose effects are unknown, before another call of the tool
-    starts: they are repeated, or a person decides about them.
+    starts: they are repeated, or a person decides about them. A call whose run was stopped on
+    request is repeated only if the same is called again.
 
     Returns notes for the model about this. If `each`, a call of a model, has the arguments of an
     earlier call, it is this call: also returns its result. Raises `Suspended` until a person has
@@ -308,6 +309,8 @@ async def _settle_earlier(
     made = function_call(call_id_of(earlier.key), tool.name, earlier.arguments)
     question = run.step_key(f"w{earlier.key}")
     why = why_changed(tool.name, earlier.arguments, earlier.version, tool)
+    if earlier.is_stopped and not (each is not None and _has_same_arguments(earlier, each.call)):
+        why = why or "the run was stopped before the call ended"
     perform_it = partial(perform, run, catches_failures=True)
     verdict, result, _ = await _settle(run, earlier, made, question, why, perform_it)
     unknown = run.cursor.questions.unknown

@@ -128,7 +128,9 @@ async def interrupted_code(
     return found
 
 
-def keep_unknown(run: RunState, closed: Iterable[ClosedCall], *, agent: str) -> None:
+def keep_unknown(
+    run: RunState, closed: Iterable[ClosedCall], *, agent: str, is_stopped: bool = False
+) -> None:
     """Remember the calls of the agent whose effects are unknown, so that no call of the same tool
     starts before they are settled. The caller commits this."""
     unknown = tuple(
@@ -138,6 +140,7 @@ def keep_unknown(run: RunState, closed: Iterable[ClosedCall], *, agent: str) -> 
             arguments=each.call["arguments"] if each.arguments is None else each.arguments,
             version=each.version,
             agent=agent,
+            is_stopped=is_stopped,
         )
         for each in closed
         if each.is_unknown and each.key
