@@ -15,6 +15,7 @@ from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
+from ekiden.core.started_by_agents import pass_on_agents
 from ekiden.storage.records import MessageFilter, QueueMessage, StoredMessage
 
 _log = logging.getLogger("ekiden.bus")
@@ -80,6 +81,7 @@ class BusService:
         self._is_unsure = False
         self._name = f"ekiden-bus-{agent}"
         """The name of the tasks of handlers; without one, each task would get a number."""
+        pass_on_agents()
         # The acting agent is set once, in a context that the task of each handler copies.
         self._context = copy_context()
         self._acting = acting_as(agent)

@@ -2,13 +2,13 @@
 
 Some actions are forbidden to agents, such as answering an inbox item. Ekiden refuses these actions
 while code of an agent runs. Model output, tools, handlers, hooks, instructions, guardrails and
-callbacks count as code of the agent. So do the tasks and threads that they start through the
-runtime, and the programs that the tool `shell` starts, with their children.
+callbacks count as code of the agent. So do the tasks, threads and processes that they start
+(`started_by_agents.py`).
 
 This check restricts agents, not programmers. Python code is trusted if it leaves its context on
-purpose, in its own thread or in a task with an empty context, because the owner of the process
-chose the code. A program is trusted if it closes its inherited files, removes the environment
-variable with the agent's name, and detaches from its parent.
+purpose, such as in a task with an empty context, because the owner of the process chose the code. A
+program is trusted if it closes its inherited files, removes the environment variable with the
+agent's name, and detaches from its parent.
 """
 
 from __future__ import annotations
@@ -33,16 +33,27 @@ _MAX_ANCESTORS = 64
 def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
     """File descriptors that mark a program as started by the agent. The children of the program
     inherit the mark. The tuple is empty if the system does not support such marks."""
-    marks: list[int] = []
-    if hasattr(os, "memfd_create"):
-        name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
-        with suppress(OSError):
-            marks.append(os.memfd_create(f"{_MARK}:{os.getpid()}:{name}"))
+    marks = _marks(agent, os.getpid())
     try:
-        yield tuple(marks)
+        yield marks
     finally:
         for mark in marks:
             os.close(mark)
+
+
+def mark_this_process(agent: str) -> None:
+    """Mark this process, and the processes that it starts, as started by the agent."""
+    os.environ[AGENT_VARIABLE] = agent
+    for mark in _marks(agent, os.getppid()):
+        os.set_inheritable(mark, True)
+
+
+def _marks(agent: str, starter: int) -> tuple[int, ...]:
+    if hasattr(os, "memfd_create"):
+        name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
+        with suppress(OSError):
+            return (os.memfd_create(f"{_MARK}:{starter}:{name}"),)
+    return ()
 
 
 @cache

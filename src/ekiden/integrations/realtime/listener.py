@@ -15,6 +15,7 @@ from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs import A_PROGRAM, Handoff
 from ekiden.core.privacy.masking import cover
+from ekiden.core.started_by_agents import pass_on_agents
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import new_id
 from ekiden.handoff.offers import default_handoff, enabled_entries
@@ -326,6 +327,7 @@ async def _run_tool(
         pass  # A refused handoff restores the variables, so no tool may set one meanwhile.
     live.emit(RealtimeToolStart, agent=agent, tool=tool, arguments=call.arguments)
     context = _tool_context(live, agent, call)
+    pass_on_agents()
     try:
         with acting_as(agent.name):
             result = await _invoke(live, agent, tool, context)

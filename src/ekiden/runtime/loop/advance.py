@@ -20,6 +20,7 @@ from ekiden.core.events import Event
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.profile import NOT_CODE
 from ekiden.core.runs import OutOfBudget
+from ekiden.core.started_by_agents import pass_on_agents
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
 from ekiden.runtime.outcome import fail, finish, is_bug, leave_to_worker, log_error
@@ -48,6 +49,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     `StoreUnavailable` when nothing can be stored. The iterator ends without an outcome when the
     conversation goes to an agent that another process must run.
     """
+    pass_on_agents()
     for shown in _news(run):
         yield shown
     # A session that answers a question may be woken because its asker gave up.
