@@ -2,11 +2,11 @@
 
 In one terminal, in the folder of this file:
 
-    ekiden serve --team served_desk:team --store served.db
+    ekiden serve --team served_desk:team --store served.db --token-file served.token
 
 In another:
 
-    python served_desk.py "I want my money back for order 1042"
+    EKIDEN_API_KEY_FILE=served.token python served_desk.py "I want my money back for order 1042"
 
 It shows who gets the request and what is done, and asks you before anything is paid back. End the
 server with Ctrl-C while it asks, start it again, and answer then: nothing is lost.

@@ -189,9 +189,10 @@ async def test_the_travel_desk_works_with_a_model(ekiden: Ekiden) -> None:
 def server(ekiden: Ekiden) -> Iterator[str]:
     """The served desk, behind a socket; gives its address."""
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--json"]
+    command += ["--team", "served_desk:team", "--store", "served.db", "--log", "none"]
     path = os.pathsep.join([str(EXAMPLES), *sys.path])
     with ForkedPopen(
-        [*command, "--team", "served_desk:team", "--store", "served.db", "--log", "none"],
+        [*command, "--token-file", "served.token"],
         cwd=ekiden.folder,
         env={**ekiden.env, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
@@ -215,7 +216,11 @@ def test_a_client_of_the_served_desk_is_asked_before_a_refund(
     done = forked.run(
         [sys.executable, str(EXAMPLES / "served_desk.py"), "--server", server, "Refund 1042"],
         cwd=ekiden.folder,
-        env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **ekiden.env,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "EKIDEN_API_KEY_FILE": "served.token",
+        },
         input=f"{choice}\n",
         capture_output=True,
         encoding="utf-8",

@@ -45,7 +45,9 @@ class Server:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.process.stderr and self.process.stderr.read()
-        self.url: str = json.loads(line)["url"]
+        told = json.loads(line)
+        self.url: str = told["url"]
+        self.token: str = told["person_token"]
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -67,6 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def remote(ekiden: Ekiden, server: Server) -> Ekiden:
     """The command in an empty folder, which knows the server by its environment."""
     ekiden.env["EKIDEN_SERVER"] = server.url
+    ekiden.env["EKIDEN_API_KEY"] = server.token
     return ekiden
 
 

@@ -45,7 +45,8 @@ class Served:
         line = self.process.stdout.readline()
         assert line, self.process.stderr and self.process.stderr.read()
         self.told = json.loads(line)
-        self.client = httpx2.Client(base_url=self.told["url"], timeout=60)
+        headers = {"Authorization": f"Bearer {self.told['person_token']}"}
+        self.client = httpx2.Client(base_url=self.told["url"], headers=headers, timeout=60)
 
     def post(self, path: str, **body: Any) -> httpx2.Response:
         return self.client.post(f"/api/v1{path}", json=body)

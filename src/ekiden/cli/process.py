@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
+import secrets
 import select
 import signal
 import socket
@@ -20,10 +22,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
@@ -42,6 +45,8 @@ _THREADS_S = 1.0
 """How long tasks, and then threads, may take to end."""
 _LOOK_EVERY_S = 0.02
 
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
+
 
 def check_installed() -> None:
     """`UserError` if the packages of the server are not installed."""
@@ -52,10 +57,50 @@ def check_installed() -> None:
         raise UserError(f"the server needs {', '.join(missing)}: pip install 'ekiden[server]'")
 
 
+def person_token(file: Path | None) -> str:
+    """The token of people: the content of the file, which is created if it does not exist, or a new
+    token if no file is given. Only the user of this process can read a created file."""
+    token = secrets.token_urlsafe(32)
+    if file is None:
+        return token
+    try:
+        with suppress(FileExistsError):
+            number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(number, "w", encoding="ascii") as created:
+                created.write(f"{token}\n")
+        found = file.read_text("utf-8").strip()
+    except (OSError, ValueError) as exc:
+        raise UserError(f"the token in {file} cannot be used: {exc}") from exc
+    if not _TOKEN.fullmatch(found):
+        raise UserError(
+            f"the token in {file} must have 20 to 200 letters, digits, - and _; if you delete the "
+            "file, the server creates a token"
+        )
+    return found
+
+
+@contextmanager
+def inheritable_token(token: str) -> Iterator[int]:
+    """An open file with the token, which child processes can inherit. It has no name."""
+    with TemporaryFile() as file:
+        file.write(token.encode())
+        file.flush()
+        os.set_inheritable(file.fileno(), True)
+        yield file.fileno()
+
+
+def inherited_token(number: int) -> str:
+    """The token in a file that the parent process opened."""
+    token = os.pread(number, 200, 0).decode()
+    os.close(number)
+    return token
+
+
 async def prepared_config(
-    settings: Settings, store: str, *, host: str | None, port: int | None
+    settings: Settings, store: str, *, host: str | None, port: int | None, token: str
 ) -> ServerConfig:
-    """The server's configuration: the settings, overridden by the options.
+    """The server's configuration: the settings, overridden by the options. It has the token of
+    people only if there are callers without a key.
 
     The store is opened once, so that its errors are reported before anything starts; a database
     that is unreachable is waited for. `ServerExposed` if other machines could call the server
@@ -70,20 +115,25 @@ async def prepared_config(
 
     config = server_config(settings, host=host, port=port)
 
+    needs_key = not config.allow_local
+
     async def check() -> None:
+        nonlocal needs_key
         async with open_store(store) as opened:
+            keys = KeyStore(opened)
             if not is_loopback(config.host):
-                await check_exposure(config, KeyStore(opened))
+                await check_exposure(config, keys)
+            needs_key = needs_key or await keys.exist()
 
     await once_reachable(check, open_store(store).url)
-    return config
+    return config if needs_key else replace(config, person_token=token)
 
 
 def tell_console(config: ServerConfig, url: str) -> None:
     """Print the address of the console, if this server has it."""
     from ekiden.cli.output import note
     from ekiden.core.checks.addresses import is_any_address
-    from ekiden.server.console import has_console
+    from ekiden.server.console import TOKEN, has_console
 
     if not has_console(config):
         return
@@ -97,7 +147,8 @@ def tell_console(config: ServerConfig, url: str) -> None:
             if ":" in name
             else f"{scheme}://{name}:{address.rpartition(':')[2]}"
         )
-    note(f"console {url}/")
+    token = "" if config.person_token is None else f"?{TOKEN}={config.person_token}"
+    note(f"console {url}/{token}")
 
 
 def start_logging(form: Literal["text", "json", "none"]) -> None:
@@ -259,10 +310,18 @@ class _Child:
 class ServerProcesses:
     """Starts `count` processes of a command, and replaces processes that die."""
 
-    def __init__(self, command: Sequence[str], count: int, *, socket_number: int) -> None:
-        self._command = [*command, "--socket", str(socket_number)]
+    def __init__(
+        self, command: Sequence[str], count: int, *, socket_number: int, token_number: int
+    ) -> None:
+        self._command = [
+            *command,
+            "--socket",
+            str(socket_number),
+            "--token-number",
+            str(token_number),
+        ]
         self._count = count
-        self._socket = socket_number
+        self._files = [socket_number, token_number]
         self._running: list[_Child] = []
         self._is_stopping = False
 
@@ -294,7 +353,7 @@ class ServerProcesses:
         with theirs:
             process = subprocess.Popen(
                 [*self._command, "--announce", str(theirs.fileno())],
-                pass_fds=[self._socket, theirs.fileno()],
+                pass_fds=[*self._files, theirs.fileno()],
             )
         self._running.append(_Child(process, time.monotonic(), channel))
         while not self._is_stopping:
@@ -366,10 +425,18 @@ def _marks(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
 class Reloader:
     """Runs the server as a child process, and restarts it after each change."""
 
-    def __init__(self, command: Sequence[str], root: Path, *, socket_number: int) -> None:
-        self._command = [*command, "--socket", str(socket_number)]
+    def __init__(
+        self, command: Sequence[str], root: Path, *, socket_number: int, token_number: int
+    ) -> None:
+        self._command = [
+            *command,
+            "--socket",
+            str(socket_number),
+            "--token-number",
+            str(token_number),
+        ]
         self._root = root
-        self._socket = socket_number
+        self._files = [socket_number, token_number]
         self._is_stopping = False
 
     def run(self, tell: Callable[[str], None]) -> int:
@@ -378,7 +445,7 @@ class Reloader:
             signal.signal(number, self._stop)
         while True:
             marks = marks_of(self._root)
-            server = subprocess.Popen(self._command, pass_fds=[self._socket], cwd=self._root)
+            server = subprocess.Popen(self._command, pass_fds=self._files, cwd=self._root)
             changed = self._changed(server, marks)
             if changed is None:
                 return self._end(server)

@@ -95,6 +95,9 @@ class Caller:
 
 
 LOCAL: Final = Caller(name="local", scopes=frozenset({"admin"}))
+"""A person on this machine who needs no key."""
+LOCAL_PROGRAM: Final = Caller(name="local", scopes=frozenset({"read", "run", "history"}))
+"""A caller on this machine that needs no key and did not prove to be a person: perhaps a tool."""
 
 
 class Authorizer(Protocol):

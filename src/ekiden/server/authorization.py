@@ -7,7 +7,8 @@ the server accepts the first. A key in a URL is refused, because proxies and ser
 
 Without a key, only a caller on the loopback address is admitted, and only while no key exists. The
 server must listen only on the loopback address. The request must use a local host name, and must
-not come through a proxy.
+not come through a proxy. Such a caller may be a program that a tool started, so it can answer
+questions to people only with the token of `ServerConfig.person_token`.
 
 The console has its own login in a cookie (`access.py`), which counts only if a request has no key.
 An address that sends many wrong keys must wait, but a valid key is still admitted.
@@ -15,6 +16,7 @@ An address that sends many wrong keys must wait, but a valid key is still admitt
 
 from __future__ import annotations
 
+import hmac
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +30,14 @@ from ekiden.core.checks.addresses import is_loopback, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
 from ekiden.project.keys import KeyStore, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
-from ekiden.server.access import LOCAL, Caller, check_own_page, csrf_token, kept_logins
+from ekiden.server.access import (
+    LOCAL,
+    LOCAL_PROGRAM,
+    Caller,
+    check_own_page,
+    csrf_token,
+    kept_logins,
+)
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.lifespan import BackgroundTasks
 
@@ -229,6 +238,13 @@ class KeyAuthorization:
         token = await self._ring.begin_login(caller.key_id)
         return replace(caller, login=login_id(token)), token
 
+    def is_person(self, token: str | None) -> bool:
+        """Whether a local caller with this token is a person."""
+        wanted = self._config.person_token
+        if wanted is None:
+            return True
+        return hmac.compare_digest((token or "").encode("utf-8", "replace"), wanted.encode())
+
     async def log_out(self, caller: Caller) -> None:
         """End the login of the request. The key stays valid."""
         if caller.login is not None:
@@ -297,8 +313,7 @@ class KeyAuthorization:
     async def _with_cookie(self, connection: HTTPConnection, kept: Sequence[str]) -> Caller:
         try:
             if not await self._ring.any_exist():
-                # The cookie is older than the store, and no key is needed: ignore it.
-                return await self._without_key(connection, None)
+                return await self._with_cookie_of_person(connection, kept)
             caller, token = await self._holder_of_one(kept)
         except Unauthenticated:
             connection.state.is_cookie_bad = True
@@ -306,6 +321,17 @@ class KeyAuthorization:
         check_own_page(connection, token)
         connection.state.csrf_token = csrf_token(token)
         return caller
+
+    async def _with_cookie_of_person(
+        self, connection: HTTPConnection, kept: Sequence[str]
+    ) -> Caller:
+        for token in kept:
+            if self._config.person_token is not None and self.is_person(token):
+                check_own_page(connection, token)
+                connection.state.csrf_token = csrf_token(token)
+                return await self._without_key(connection, token)
+        # The cookie is older than the store, and no key is needed: ignore it.
+        return await self._without_key(connection, None)
 
     async def _holder_of_one(self, kept: Sequence[str]) -> tuple[Caller, str]:
         """The owner of the only valid login among these, and its token."""
@@ -328,7 +354,7 @@ class KeyAuthorization:
         # Clients of other services always send some key: where none is needed, one that is not
         # Ekiden's is ignored.
         if self._is_local and is_from_here(connection) and not await self._ring.any_exist():
-            return LOCAL
+            return LOCAL if self.is_person(text) else LOCAL_PROGRAM
         raise Unauthenticated() if text is None else Unauthenticated(_UNKNOWN)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,10 @@ class ServerConfig:
     """Other origins whose pages may call the server, such as ``https://desk.example.com``."""
     allow_local: bool = True
     """Whether callers on the loopback address may omit the key while no key exists."""
+    person_token: str | None = field(default=None, repr=False)
+    """The secret that makes a local caller without a key a person with all scopes. Other local
+    callers then have only the scopes `read`, `run` and `history`. `None` means that every local
+    caller is such a person."""
     max_body: int = 10_000_000
     """The maximum size of a request body, in bytes."""
     rate: float = 50.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from ekiden.server.access import ASSETS
+from ekiden.server.access import ASSETS, keep_login
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import takes_any_query
 
 INDEX: Final = "index.html"
+TOKEN: Final = "token"
+"""The query parameter with the token of people in the address that `ekiden serve` prints."""
 _ROOT_FILES: Final = ("favicon.ico", "favicon.svg")
 _PACKAGED: Final = Path(__file__).parent / "static"
 
@@ -99,11 +102,22 @@ def install(app: Starlette, config: ServerConfig) -> None:
 
     @takes_any_query
     async def page(request: Request) -> Response:
-        return await site.answer(request)
+        return _log_person_in(request, config) or await site.answer(request)
 
     for path in ("/", *(f"/{name}" for name in _ROOT_FILES)):
         app.add_route(path, page, include_in_schema=False)
     app.add_route(f"{ASSETS}{{name:path}}", page, include_in_schema=False)
+
+
+def _log_person_in(request: Request, config: ServerConfig) -> Response | None:
+    """Keep the token of the page's address in a cookie, and remove it from the address."""
+    given, wanted = request.query_params.get(TOKEN), config.person_token
+    if given is None or wanted is None:
+        return None
+    response = RedirectResponse("/", status_code=303, headers=_HEADERS)
+    if hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+        keep_login(response, given, request)
+    return response
 
 
 def has_console(config: ServerConfig) -> bool:

@@ -21,8 +21,8 @@ from tests.support import forked
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Two processes on one port, and their parent."""
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """The parent of two processes on one port, and what it printed."""
     options = ["--processes", "2", "--port", "0", "--store", "s.db", "--json"]
     with subprocess.Popen(
         [sys.executable, "-m", "ekiden.cli", "serve", *options],
@@ -37,7 +37,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             ready = json.loads(parent.stdout.readline())
             assert ready["processes"] == 2
             children = psutil.Process(parent.pid).children()
-            yield parent, ready["url"]
+            yield parent, ready
         finally:
             parent.kill()
             for child in children:
@@ -54,15 +54,20 @@ def gone(pids: set[int]) -> Callable[[], bool]:
 
 
 async def test_a_killed_process_is_replaced_while_the_others_serve(tmp_path: Path) -> None:
-    with served(tmp_path) as (parent, url):
+    with served(tmp_path) as (parent, told):
+        url, person = told["url"], {"Authorization": f"Bearer {told['person_token']}"}
         before = children(parent)
         assert len(before) == 2
+        for each in map(psutil.Process, before):
+            assert told["person_token"] not in str([each.environ(), each.cmdline()])
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
         async with httpx2.AsyncClient(base_url=f"{url}/api/v1", timeout=DEADLINE_S) as client:
             for number in range(4):
                 answer = await client.post("/runs", json={"input": f"Where is order {number}?"})
                 assert answer.json()["status"] == "done"
+                async with httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=person) as known:
+                    assert "answer" in (await known.get("/me")).json()["scopes"]
         await until(lambda: len(children(parent) - {victim}) == 2, "another one is started")
         after = children(parent)
         parent.terminate()

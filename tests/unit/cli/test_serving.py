@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.cli.process import tell_console
+from ekiden.cli.process import person_token, tell_console
+from ekiden.core.errors import UserError
 from ekiden.server import ServerConfig
 
 URL = "http://127.0.0.1:8321"
@@ -17,6 +18,38 @@ def test_the_console_address_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
     tell_console(ServerConfig(static=tmp_path), URL)
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "console http://127.0.0.1:8321/\n")
+
+
+def test_the_console_address_has_the_token_of_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    tell_console(ServerConfig(static=tmp_path, person_token="t0ken"), URL)
+    assert capsys.readouterr().err == "console http://127.0.0.1:8321/?token=t0ken\n"
+
+
+def test_each_start_has_another_token() -> None:
+    assert person_token(None) != person_token(None)
+
+
+def test_a_token_file_is_created_for_this_user_and_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    token = person_token(file)
+    assert file.stat().st_mode & 0o077 == 0
+    assert person_token(file) == token
+
+
+@pytest.mark.parametrize("content", ["", "short", "with spaces and so on, but long", "é" * 30])
+def test_a_token_file_without_a_token_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(content, "utf-8")
+    with pytest.raises(UserError, match="20 to 200 letters"):
+        person_token(file)
+
+
+def test_a_token_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be used"):
+        person_token(tmp_path / "missing" / "token")
 
 
 @pytest.mark.parametrize(

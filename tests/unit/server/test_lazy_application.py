@@ -32,7 +32,7 @@ from ekiden.server.process import LazyApplication, listen, run_server
 async def start():
     here = Path(sys.argv[1])
     async with load_project(here, home=here) as project:
-        config = await prepared_config(project.settings, "memory:", host=None, port=0)
+        config = await prepared_config(project.settings, "memory:", host=None, port=0, token="t")
         app = LazyApplication(Service(project, store="memory:"), config)
         said = []
         async def receive(): return {"type": "http.request"}

@@ -35,7 +35,10 @@ from ekiden.cli.process import (
     announce,
     check_installed,
     end_for_sure,
+    inheritable_token,
+    inherited_token,
     on_fast_loop,
+    person_token,
     prepared_config,
     rest_collector,
     start_logging,
@@ -83,17 +86,27 @@ async def serve(
     reload: Annotated[
         bool, about("Restart when agent files, settings or code in this folder change.")
     ] = False,
+    token_file: Annotated[
+        Path | None,
+        about(
+            "File with the token that people need to answer questions as long as no API key "
+            "exists. If the file does not exist, the server creates it. Without this option, each "
+            "start has a new token."
+        ),
+    ] = None,
     log: LogOption = "text",
     socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
+    token_number: Annotated[int | None, Parameter(show=False)] = None,
     channel: Annotated[int | None, Parameter(name="--announce", show=False)] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Serve the team over HTTP: the API, event streams, the console and agent protocols.
 
     As long as no API key exists, the server accepts only callers on this machine (loopback
-    addresses). After you create a key with `ekiden keys create`, every caller needs a key. After
-    SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or worker on the
-    same store resumes unfinished runs.
+    addresses). To answer questions or to administer, these callers need the token in the printed
+    address of the console. After you create a key with `ekiden keys create`, every caller needs a
+    key. After SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or
+    worker on the same store resumes unfinished runs.
     """
     from ekiden.cli.projects import open_project, tell_notes
 
@@ -103,7 +116,8 @@ async def serve(
     if socket_number is None:
         _check_children(address, processes=processes, reload=reload)
     start_logging(log)
-    config = await prepared_config(project.settings, address, host=host, port=port)
+    token = person_token(token_file) if token_number is None else inherited_token(token_number)
+    config = await prepared_config(project.settings, address, host=host, port=port, token=token)
     from ekiden.server.process import listen, run_server, taken_over, url_of
 
     listener: socket.socket = (
@@ -118,12 +132,12 @@ async def serve(
     if socket_number is None and reload:
         note(f"serving on {url_of(listener)}, restarting after each change")
         tell_console(config, url_of(listener))
-        return _serve_anew(listener)
+        return _serve_anew(listener, token)
     if socket_number is None and processes > 1:
         tell_notes(project, as_json=as_json)
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
-        return _serve_side_by_side(listener, processes, all_serve)
+        return _serve_side_by_side(listener, token, processes, all_serve)
 
     def ready(url: str) -> None:
         rest_collector()
@@ -152,7 +166,7 @@ def _tell(
 ) -> None:
     """Say where the server is."""
     if as_json:
-        emit({"url": url, **facts, **more})
+        emit({"url": url, **facts, **more, "person_token": config.person_token})
     else:
         note(f"serving on {url}{how}")
         tell_console(config, url)
@@ -167,22 +181,28 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
         raise UsageError(f"{option} would lose the data in memory:; name another --store")
 
 
-def _serve_anew(listener: socket.socket) -> int:
+def _serve_anew(listener: socket.socket, token: str) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
 
     listener.set_inheritable(True)
-    with listener:
+    with listener, inheritable_token(token) as number:
         command = this_command(sys.argv[1:])
-        return Reloader(command, Path.cwd(), socket_number=listener.fileno()).run(note)
+        socket_number = listener.fileno()
+        server = Reloader(command, Path.cwd(), socket_number=socket_number, token_number=number)
+        return server.run(note)
 
 
-def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
+def _serve_side_by_side(
+    listener: socket.socket, token: str, count: int, ready: Callable[[], None]
+) -> int:
     """Serve in `count` other processes; the exit code."""
 
     listener.set_inheritable(True)
-    with listener:
+    with listener, inheritable_token(token) as number:
         command = this_command(sys.argv[1:])
-        return ServerProcesses(command, count, socket_number=listener.fileno()).run(ready, note)
+        socket_number = listener.fileno()
+        servers = ServerProcesses(command, count, socket_number=socket_number, token_number=number)
+        return servers.run(ready, note)
 
 
 async def mcp(

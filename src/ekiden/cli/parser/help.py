@@ -187,7 +187,7 @@ FIELDS: Final[Mapping[str, str]] = {
         "you group by, and requests, input_tokens, cached_tokens, output_tokens, "
         "reasoning_tokens, tokens, cost and unpriced_requests"
     ),
-    "serve": "the fields url, store and workers, as soon as the server is ready",
+    "serve": "the fields url, store, workers and person_token, as soon as the server is ready",
     "doctor": "the fields ok and checks [{name, status, detail, not_checked}]",
     "agents list": (
         "the fields name, title, description, scope, model, origin, path, tools, handoffs, "

@@ -63,7 +63,10 @@ class Forbidden(ServerError):
     code = "auth.scope"
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"this needs a key with the scope {scope!r}; ask for one that has it")
+        super().__init__(
+            f"this needs a key with the scope {scope!r}; ask for one that has it. If the server "
+            "has no keys, send the token that it printed when it started"
+        )
         self.scope = scope
 
 
