@@ -99,6 +99,7 @@ class ToolOptions(TypedDict, total=False):
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
     read_only: bool
+    version: str | None
 
 
 class ToolMaker(Protocol):
@@ -161,6 +162,7 @@ def function_tool(
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
     read_only: bool = False,
+    version: str | None = None,
 ) -> Any:
     """Turn a function into a tool. Use it as a decorator, with or without arguments::
 
@@ -185,6 +187,8 @@ def function_tool(
     `tool_description` is another name for `description_override`. Input guardrails run after the
     approval and before the call. Output guardrails run before the model sees the result. With
     `read_only`, the tool has no effects, so a call of it is never in doubt after an interruption.
+    `version` is a text that you change when the tool does something else. By default Ekiden
+    compares the code.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """
@@ -226,6 +230,7 @@ def function_tool(
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
             read_only=read_only,
+            version=version,
         )
 
     if func is not None:

@@ -59,6 +59,17 @@ class McpServer(Checked):
     timeout: Seconds = _TIMEOUT_S
     """The timeout of the connection, and of each call, in seconds."""
 
+    def identity(self) -> dict[str, Any]:
+        """What identifies the server, as JSON: its name, and its program or address as configured,
+        without values of the environment."""
+        return {
+            "name": self.name,
+            "transport": self.transport,
+            "command": [self.command, *self.args],
+            "cwd": self.cwd,
+            "url": self.url,
+        }
+
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
         """Return a copy in which variables such as ``${NAME}`` are replaced by their values in
         `environment`. Raises `McpUnavailable` if a variable is not set, or if its value makes a

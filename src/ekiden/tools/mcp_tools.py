@@ -229,6 +229,11 @@ class McpTools:
             failure_error_function=tool_error_in_words,
             confirmation=self._confirmation(tool),
             read_only=tool.annotations is not None and tool.annotations.read_only_hint is True,
+            origin={
+                "mcp": self._servers[server].identity(),
+                "tool": tool.name,
+                "destructive": is_destructive(tool),
+            },
         )
 
     def _confirmation(self, tool: Any) -> Confirmation | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
@@ -89,6 +89,12 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     agent: Any = None
     """For a tool from `Agent.as_tool`: the agent that the tool calls. This agent becomes a member
     of the team."""
+    version: str | None = None
+    """A text that you change when the tool does something else. If `None`, Ekiden compares the code
+    of the function instead. See `ekiden.core.versions`."""
+    origin: Mapping[str, Any] | None = field(default=None, repr=False)
+    """For a tool of another program, such as an MCP server: JSON that identifies this program and
+    the tool in it."""
     spec: ToolSpec = field(init=False, repr=False)
     """The tool definition that the model sees."""
 
