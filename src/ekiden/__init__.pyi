@@ -113,6 +113,7 @@ from ekiden.core.errors.stored_data import SessionImportInvalid as SessionImport
 from ekiden.core.errors.stored_data import StaleState as StaleState
 from ekiden.core.errors.stored_data import StateRefused as StateRefused
 from ekiden.core.events import Event as Event
+from ekiden.core.events import VersionReader as VersionReader
 from ekiden.core.guardrails import GuardrailError as GuardrailError
 from ekiden.core.guardrails import GuardrailFailed as GuardrailFailed
 from ekiden.core.guardrails import GuardrailFunctionOutput as GuardrailFunctionOutput
@@ -212,6 +213,8 @@ from ekiden.core.tools.guardrails import ToolOutputGuardrailResult as ToolOutput
 from ekiden.core.tools.guardrails import tool_input_guardrail as tool_input_guardrail
 from ekiden.core.tools.guardrails import tool_output_guardrail as tool_output_guardrail
 from ekiden.core.tools.tool import FunctionTool as FunctionTool
+from ekiden.core.versions import agent_version as agent_version
+from ekiden.core.versions import tool_version as tool_version
 from ekiden.embeddings.base import embedder_for as embedder_for
 from ekiden.engine import BusServer as BusServer
 from ekiden.engine import Worker as Worker
@@ -288,6 +291,8 @@ from ekiden.runtime.history.fork import fork_session as fork_session
 from ekiden.runtime.history.fork import rewind_session as rewind_session
 from ekiden.runtime.history.deletion import Pruned as Pruned
 from ekiden.runtime.history.deletion import prune_sessions as prune_sessions
+from ekiden.runtime.history.requests import RecordedRequest as RecordedRequest
+from ekiden.runtime.history.requests import recorded_request as recorded_request
 from ekiden.runtime.history.session_document import export_session as export_session
 from ekiden.runtime.history.session_document import import_session as import_session
 from ekiden.runtime.history.session_state import shared_state as shared_state

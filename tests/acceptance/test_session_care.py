@@ -166,3 +166,16 @@ def test_chat_forks_and_searches_sessions(desk: Ekiden) -> None:
     [hits] = [each["hits"] for each in told if each["type"] == "hits"]
     assert "s1" in {hit["session_id"] for hit in hits}
     assert "no event" in ran.out + ran.err
+
+
+def test_the_request_of_a_model_call_is_written(ekiden: Ekiden) -> None:
+    ekiden("init")
+    ekiden("run", "--session", "s1", ORDER)
+    asked = [e for e in events_of(ekiden, "s1") if e["event_type"] == "llm_call"]
+    assert ekiden("session", "request", "s1").json["seq"] == asked[-1]["seq"]
+    first = ("session", "request", "s1", "--event", str(asked[0]["seq"]))
+    assert "sent.json" in ekiden(*first, "-o", "sent.json").err
+    written = json.loads((ekiden.folder / "sent.json").read_bytes())
+    assert written["input"] == [{"role": "user", "content": ORDER}]
+    wrong = ekiden("session", "request", "s1", "--event", "1", "--json")
+    assert "no model call" in wrong.error["message"]

@@ -17,7 +17,7 @@ _PLANTED = count(1)
 
 Area = Literal[
     "fencing", "leases", "memo", "idempotency", "handoff", "rollback", "settling", "inbox",
-    "wakes", "audit", "outbox", "doubt", "unknown", "conclusion",
+    "wakes", "audit", "outbox", "doubt", "unknown", "conclusion", "versions",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.runs import Conclusion
 from ekiden.runtime.history.deletion import Pruned
 from ekiden.runtime.history.fork import Rewind
+from ekiden.runtime.history.requests import RecordedRequest
 from ekiden.sessions.search import SessionHit
 from ekiden.storage.base import SessionStatus
 
@@ -109,6 +110,10 @@ class SessionEvent(Value):
     """The items that the event added to the conversation."""
     error: str | None = left_out()
     """The error text, if there was an error."""
+    made_by: str | None = left_out()
+    """The version of the agent that made the event, for model calls, tool calls, handoffs,
+    approvals and routing. In a model call, `/` and the digest of the shared parts of its request
+    follow."""
 
     @property
     def event(self) -> Event:
@@ -319,6 +324,21 @@ class SessionsApi(Protocol):
         """List the events of a session, in order."""
         ...
 
+    @endpoint("GET", "/sessions/{session_id}/events/{seq}/request", scope="read", problems=(404,))
+    async def request(
+        self,
+        session_id: SessionId,
+        seq: Annotated[
+            int, Param("The number of the event of a model call.", ge=1, le=MOST_EVENTS)
+        ],
+    ) -> RecordedRequest:
+        """Get the request of a model call, exactly as it was sent to the model: instructions, items
+        of the conversation, tools, settings and the format of the answer.
+
+        A run that hides its content in traces does not record its requests.
+        """
+        ...
+
     @endpoint("GET", "/sessions/{session_id}/items", scope="read", problems=(404,), cursor=_CURSOR)
     def items(self, session_id: SessionId) -> Pages[Mapping[str, Any]]:
         """List the items of the conversation, in order, in the format of the OpenAI Responses
@@ -406,6 +426,7 @@ class CalledSessions(Called):
     get = calls(SessionsApi.get)
     delete = calls(SessionsApi.delete)
     events = lists(SessionsApi.events)
+    request = calls(SessionsApi.request)
     items = lists(SessionsApi.items)
     chain = calls(SessionsApi.chain)
     export = calls(SessionsApi.export)

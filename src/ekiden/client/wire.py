@@ -484,8 +484,9 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
                 yield line if kind is str else from_json(kind, loads(line))
 
 
-def _path_part(each: Parameter, value: str) -> str:
-    return f"@{value.removeprefix('@')}" if each.param is not None and each.param.has_at else value
+def _path_part(each: Parameter, value: str | int) -> str:
+    text = str(value)
+    return f"@{text.removeprefix('@')}" if each.param is not None and each.param.has_at else text
 
 
 def _etags(versions: Any) -> str:

@@ -32,6 +32,41 @@ PRIVATE = "private"
 Traces do not show the content of these events."""
 
 
+VERSIONED: frozenset[EventType] = frozenset(
+    {"llm_call", "tool_call", "handoff", "tool_confirmation", "route"}
+)
+"""The types of events that say by which version of an agent they were made."""
+MADE_BY = "made_by"
+"""The key in the details with the version of the event's agent. An event without it was made by the
+same version as the agent's event before."""
+
+
+class VersionReader:
+    """Reads by which versions of agents events were made. Pass all events of a session, in order.
+
+    For example::
+
+        reader = VersionReader()
+        versions = [reader.made_by(event) for event in await session.events()]
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[str | None, str] = {}
+
+    def made_by(self, event: Event) -> str | None:
+        """The version of the agent that made the event. A model call also has ``/`` and the digest
+        of the shared parts of its request. `None` for other events, and if no version is known."""
+        if event.type not in VERSIONED:
+            return None
+        found = (event.details or {}).get(MADE_BY)
+        if isinstance(found, str):
+            self._known[event.agent] = found
+        known = self._known.get(event.agent)
+        return known.partition("/")[0] if known and event.type != "llm_call" else known
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Event:
     """An event of a session. It is stored in the same transaction as the change that it records.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 16
 _CACHE = "_version"
 """The attribute of an object with what its version was computed from, and the version."""
+_MOST_CODE = 1024
+"""How many functions are remembered: programs make tools of the same functions again and again."""
 _SCALARS = (str, int, float, complex, bool, bytes, type(None), type(...))
 
 
@@ -65,7 +67,11 @@ def tool_signature(tool: FunctionTool) -> str:
     return known
 def tool_version(tool: FunctionTool[Any, Any]) -> str:
     """The digest of the tool: its definition for the model, its origin, and its code or the text
-    `version`. It is computed at the first call, and again after a change of these fields."""
+    `version`. It is computed at the first call, and again after a change of these fields. For
+    example::
+
+        print(tool_version(agent.tools[0]))
+    """
     spec = tool.spec
     made_of = (spec, tool.origin, tool.version, tool.on_invoke_tool, tool.agent)
     return _computed_once(tool, made_of, _of_tool)
@@ -73,7 +79,10 @@ def tool_version(tool: FunctionTool[Any, Any]) -> str:
 
 def agent_version(agent: Agent[Any, Any]) -> str:
     """The digest of the agent: its instructions, model, settings, tools, handoffs, guardrails and
-    code. It is computed at the first call, and again after a change of these fields."""
+    code. It is computed at the first call, and again after a change of these fields. For example::
+
+        print(agent_version(agent)[:16])
+    """
     made_of = (
         agent.name,
         agent.instructions,
@@ -257,20 +266,20 @@ def _cells(function: FunctionType) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=_MOST_CODE)
 def _rebound(code: CodeType) -> set[str]:
     """The names of enclosing functions that the code assigns: they count something, or remember."""
     from dis import get_instructions
 
     found = {each.argval for each in get_instructions(code) if each.opname == "STORE_DEREF"}
-    for inner in _inner(code):
-        found |= _rebound(inner)
-    return found
+    return found.union(*map(_rebound, _inner(code)))
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:
     return (each for each in code.co_consts if isinstance(each, CodeType))
 
 
+@lru_cache(maxsize=_MOST_CODE)
 def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, _inner(code)))
 
@@ -280,21 +289,33 @@ def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
     known = function.__globals__
     for name in sorted(_names(function.__code__)):
         value = known.get(name)
-        is_function = isinstance(value, FunctionType) and value.__module__ == function.__module__
-        if is_function or (name.isupper() and value is not None and _is_fixed(value)):
-            yield name, value if is_function else _fixed(value)
+        if _is_beside(value, function):
+            yield name, value
+        elif name.isupper() and value is not None and _is_fixed(value):
+            yield name, _fixed(value)
 
 
-def _code(code: CodeType) -> Any:
-    """The code as JSON, without line numbers and names of local variables."""
-    return [
-        code.co_code.hex(),
-        code.co_exceptiontable.hex(),
-        [_code(each) if isinstance(each, CodeType) else _fixed(each) for each in code.co_consts],
-        [*code.co_names],
-        [*code.co_freevars],
-        [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
-    ]
+def _is_beside(value: Any, function: FunctionType) -> bool:
+    """Whether the value is a function of the same module."""
+    return isinstance(value, FunctionType) and value.__module__ == function.__module__
+
+
+@lru_cache(maxsize=_MOST_CODE)
+def _code(code: CodeType) -> str:
+    """The digest of the code, without line numbers and names of local variables."""
+    return digest(
+        [
+            code.co_code.hex(),
+            code.co_exceptiontable.hex(),
+            [
+                _code(each) if isinstance(each, CodeType) else _fixed(each)
+                for each in code.co_consts
+            ],
+            [*code.co_names],
+            [*code.co_freevars],
+            [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
+        ]
+    )
 
 
 def _is_fixed(value: Any) -> bool:

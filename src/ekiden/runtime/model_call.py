@@ -37,7 +37,9 @@ from ekiden.runtime.outcome import output_spec, warn
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.budget import UnknownPrice, let_go, reserve, spend_own
 from ekiden.runtime.state.calls import both, settled, to_the_end
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.versions import name_of_model
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.tools.under_way import WithoutEffects, current_call
 
@@ -74,8 +76,21 @@ def _plain_prompt(instructions: str | None, source: str, chain: tuple[str, ...])
     return f"{instructions}\n\n{block}" if instructions else block
 
 
+def with_received(instructions: str | None, cursor: Cursor) -> str | None:
+    """The instructions, with the block about the handoff in which the agent got the conversation,
+    if there was one."""
+    received = cursor.handoffs.received
+    if received is None:
+        return instructions
+    block = prompt_block(received, cursor.handoffs.chain)
+    return f"{instructions}\n\n{block}" if instructions else block
+
+
 def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
-    """The prompt block about the handoff in which the agent got `received`."""
+    """The prompt block about the handoff in which the agent got `received`.
+
+    Records of model calls do not repeat the block, but its form: change `PROMPT_FORMAT` with it.
+    """
     return received_block(
         from_agent=received["from"],
         reason=received.get("reason"),
@@ -204,6 +219,8 @@ async def call_model(
         or run.config.daily is not None
     ):
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
+    if run.config.trace_include_sensitive_data:
+        run.versions.sent = request
     fault_point("turn.model.before_call")
     answer: ModelResponse | None = None
     show = _shown(run) if run.live else None
@@ -451,9 +468,7 @@ def cost_of_answer(run: RunState, response: ModelResponse) -> float:
 
 def model_name(run: RunState) -> str | None:
     """The name of the active agent's model; `None` for an object without a name."""
-    wanted = _wanted(run)
-    name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None)
-    return name if isinstance(name, str) else None
+    return name_of_model(_wanted(run))
 
 
 def highest_price(run: RunState) -> float | None:

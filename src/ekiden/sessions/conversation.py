@@ -18,7 +18,7 @@ _POPPED = ".popped"
 _INTERNAL = frozenset(
     {
         "undoes", "keeps", "hash", "moves", "compensation", "attempt", "place", "tools", "budget",
-        "received", "state", "chain",
+        "received", "state", "chain", "made_by",
     }
 )  # fmt: skip
 

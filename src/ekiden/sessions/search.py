@@ -16,9 +16,10 @@ from typing import Any, Literal
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
-from ekiden.core.errors import StaleDocument, UserError
+from ekiden.core.errors import SessionBusy, StaleDocument, UserError
 from ekiden.core.events import Event
 from ekiden.sessions.conversation import find_row, is_draft, said
+from ekiden.sessions.request_parts import forget_shared
 from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
 
 _log = logging.getLogger("ekiden.sessions")
@@ -152,8 +153,8 @@ async def forget_session(
 
 
 async def delete_with_texts(store: Store, row: SessionRow) -> None:
-    """Delete the session, and then its texts in the index. Raises `SessionNotFound` or
-    `SessionBusy`.
+    """Delete the session with the parts of its model requests that no other session uses, and then
+    its texts in the index. Raises `SessionNotFound` or `SessionBusy`.
 
     A process that indexes meanwhile checks, after writing the texts, that the session still exists.
     The next search removes the texts that a crash leaves behind.
@@ -164,7 +165,13 @@ async def delete_with_texts(store: Store, row: SessionRow) -> None:
     has_index = await is_indexed(store)
     if has_index:
         await store.write_documents([begin])
-    await store.delete(row.id)
+    # Before the session: if the process dies in between, the session can be deleted again.
+    undo = await forget_shared(store, row.id, await store.events(row.id))
+    try:
+        await store.delete(row.id)
+    except SessionBusy:
+        await store.write_documents(undo)
+        raise
     await forget_session(store, row.id, user_id=row.user_id, created_at_us=row.created_at_us)
     if has_index:
         await store.write_documents([end])

@@ -15,10 +15,11 @@ later events do not change the ids and parents of spans.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any, Final
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.events import PRIVATE, Event, EventType
+from ekiden.core.events import MADE_BY, PRIVATE, Event, EventType, VersionReader
 from ekiden.tracing.session_spans import SessionSpans
 from ekiden.tracing.spans import (
     NOTHING,
@@ -283,8 +284,16 @@ _ENDED_BADLY: Final = frozenset({"failed", "out_of_budget"})
 class SpanBuilder(SessionSpans):
     """Builds the spans of one session. Call `add` with the session's events in order."""
 
+    def __init__(self, session_id: str, context: TraceContext, **options: Any) -> None:
+        super().__init__(session_id, context, **options)
+        self._versions = VersionReader()
+
     def add(self, event: Event) -> None:
         """Process the next event."""
+        made_by = self._versions.made_by(event)
+        if made_by is not None and MADE_BY not in (event.details or NOTHING):
+            event = copy(event)
+            event.details = {**(event.details or {}), MADE_BY: made_by}
         details = event.details or NOTHING
         self.begin(event, details)
         if _begins_run(event, details, is_open=self.run is not None):

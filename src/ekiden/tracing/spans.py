@@ -379,11 +379,11 @@ _FACTS: Final = frozenset(
         "agent", "allowed", "always", "approved", "arguments_hash", "at", "attempt", "begins_run",
         "behavior", "budget", "by", "call_id", "cause", "change", "closes", "code", "compensation",
         "confidence", "correlation", "edited", "elapsed_ms", "filter", "fired", "for", "from",
-        "guardrail", "handoff", "id", "item", "json", "keeps", "kind", "limit", "method", "model",
-        "moves", "not_compensated", "not_restored", "not_run", "outcome", "phase", "place",
-        "policy", "priority", "published", "rejected", "request", "requested", "response_id",
-        "result", "rewound", "role", "rollback_failed", "status", "strategy", "success", "task",
-        "task_id", "to", "tool", "tools", "type", "undoes", "used", "warning",
+        "guardrail", "handoff", "id", "item", "json", "keeps", "kind", "limit", "made_by", "method",
+        "model", "moves", "not_compensated", "not_restored", "not_run", "outcome", "phase",
+        "place", "policy", "priority", "published", "rejected", "request", "requested",
+        "response_id", "result", "rewound", "role", "rollback_failed", "status", "strategy",
+        "success", "task", "task_id", "to", "tool", "tools", "type", "undoes", "used", "warning",
     }
 )  # fmt: skip
 
@@ -399,7 +399,7 @@ _PARTS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Details that are objects, or lists of objects, and the names of facts in them."""
 
-_LEFT_OUT: Final = frozenset({"hash", "usage", PRIVATE})
+_LEFT_OUT: Final = frozenset({"hash", "sent", "usage", "view", PRIVATE})
 """Details that spans have in another form, or not at all."""
 _LONGEST_NAME: Final = 200
 

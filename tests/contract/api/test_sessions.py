@@ -169,6 +169,30 @@ async def test_a_session_is_rewound(ekiden: Ekiden) -> None:
         await ekiden.sessions.rewind("s", 0)
 
 
+async def test_the_request_of_a_model_call_is_shown(ekiden: Ekiden) -> None:
+    events = [each async for each in ekiden.sessions.events("s")]
+    [call] = [each for each in events if each.event_type == "llm_call"]
+    request = await ekiden.sessions.request("s", call.seq)
+    assert (request.session_id, request.seq, request.agent) == ("s", call.seq, "clerk")
+    assert [*request.input] == [{"role": "user", "content": "hi"}]
+    assert call.made_by is not None
+    assert call.made_by.partition("/")[0] == request.version[:16]
+    with pytest.raises(UserError, match="no model call"):
+        await ekiden.sessions.request("s", 1)
+    with pytest.raises(SessionNotFound):
+        await ekiden.sessions.request("nobody", 1)
+
+
+async def test_events_on_later_pages_name_their_version(ekiden: Ekiden, begin: Begin) -> None:
+    await begin("s")
+    whole = [each async for each in ekiden.sessions.events("s")]
+    pages = [
+        each for seq in range(len(whole)) async for each in ekiden.sessions.events("s", after=seq)
+    ]
+    known = {each.seq: each.made_by for each in whole}
+    assert all(each.made_by == known[each.seq] for each in pages)
+
+
 async def test_a_session_is_exported_and_imported(ekiden: Ekiden) -> None:
     document = await ekiden.sessions.export("s")
     assert (document["format"], document["session"]["session_id"]) == ("ekiden.session", "s")

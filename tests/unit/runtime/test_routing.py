@@ -56,7 +56,7 @@ def team_of(desk: Desk, model: ScriptedModel) -> Team:
 
 def routes(events: list[Event]) -> list[Mapping[str, Any]]:
     return [
-        {name: value for name, value in (event.details or {}).items() if name != "hash"}
+        {k: value for k, value in (event.details or {}).items() if k not in ("hash", "made_by")}
         for event in events
         if event.type == "route"
     ]

@@ -12,12 +12,13 @@ from ekiden.api.local.context import LocalPart, moment_of
 from ekiden.api.methods.values import Moment, Page, Pages
 from ekiden.api.sessions import SessionState
 from ekiden.core.errors import UserError
-from ekiden.core.events import Event, EventType
+from ekiden.core.events import VERSIONED, Event, EventType, VersionReader
 from ekiden.core.runs import Conclusion, run_id_of
 from ekiden.core.text.keywords import alike
 from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import Pruned, delete_session, prune_sessions
 from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
+from ekiden.runtime.history.requests import RecordedRequest, recorded_request
 from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.runtime.questions.questions import PAUSES
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
@@ -109,10 +110,13 @@ class LocalSessions(LocalPart, api.SessionsApi):
             await self._store.get(session_id)
             start = max(after, int(cursor or 0))
             found = await _events(self._store, session_id, start, limit + 1, frozenset(types))
-            items = [api.SessionEvent(**each.to_json()) for each in found[:limit]]
+            items = await _with_versions(self._store, session_id, found[:limit])
             return Page(items=items, next_cursor=str(items[-1].seq) if found[limit:] else None)
 
         return Pages(fetch)
+
+    async def request(self, session_id: str, seq: int) -> RecordedRequest:
+        return await recorded_request(self._store, session_id, seq)
 
     def items(self, session_id: str) -> Pages[Mapping[str, Any]]:
         async def fetch(limit: int, cursor: str | None) -> Page[Mapping[str, Any]]:
@@ -251,6 +255,27 @@ async def _events(
         if len(found) >= wanted or len(events) < size:
             return found[:wanted]
         after = events[-1].seq
+
+
+async def _with_versions(
+    store: Store, session_id: str, events: Sequence[Event]
+) -> Sequence[api.SessionEvent]:
+    """The events with the versions of their agents, which earlier events may have recorded."""
+    reader = VersionReader()
+    found = [reader.made_by(event) for event in events]
+    is_known = [
+        made_by is not None or event.type not in VERSIONED
+        for made_by, event in zip(found, events, strict=True)
+    ]
+    if not all(is_known):
+        reader, wanted = VersionReader(), {event.seq for event in events}
+        earlier = await store.events(session_id, limit=events[-1].seq)
+        every = {event.seq: reader.made_by(event) for event in earlier}
+        found = [every[seq] for seq in sorted(wanted)]
+    return [
+        api.SessionEvent(**event.to_json(), made_by=made_by)
+        for event, made_by in zip(events, found, strict=True)
+    ]
 
 
 _PERSON: Final = "person"

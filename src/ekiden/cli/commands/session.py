@@ -291,6 +291,37 @@ async def session_resume(
     return await resume_run(flags, place, session)
 
 
+async def session_request(
+    session: SessionArgument,
+    /,
+    *,
+    event: Annotated[
+        int | None, about("Number of the event of a model call. Default: the last one.", gte=1)
+    ] = None,
+    output: OutputOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the request of a model call as JSON, exactly as it was sent to the model. The output is
+    the same with and without --json."""
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
+        if event is None:
+            calls = [each.seq async for each in ekiden.sessions.events(session, types=["llm_call"])]
+            if not calls:
+                raise UsageError(f"session {session} has no model call")
+            event = calls[-1]
+        record = to_json(await ekiden.sessions.request(session, event))
+    if output is None:
+        emit(record)
+        return
+    with new_file(output) as file:
+        file.write(dumps(record) + "\n")
+    note(f"the request is in {output}")
+
+
 async def session_export(
     session: SessionArgument,
     /,

@@ -55,6 +55,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "session search": 'ekiden session search "parcel from Kyoto"',
     "session fork": "ekiden session fork ses_06gys83gccfs --at 12",
     "session rewind": "ekiden session rewind ses_06gys83gccfs --to 12",
+    "session request": "ekiden session request ses_06gys83gccfs --event 3",
     "session export": "ekiden session export ses_06gys83gccfs --output session.json",
     "session import": "ekiden session import session.json --id copy-1",
     "session prune": "ekiden session prune --older-than 30d --dry-run",

@@ -93,6 +93,7 @@ GROUPS = {
             "search": "Search sessions by title and content.",
             "fork": "Copy a session up to an earlier point into a new session.",
             "rewind": "Rewind a session to an earlier event.",
+            "request": "Write the request of a model call as JSON.",
             "export": "Write a session with all its events as JSON.",
             "import": "Store an exported session.",
             "prune": "Delete old sessions.",

@@ -27,7 +27,10 @@ _BY_OPTION: Final = {
     **dict.fromkeys(("--agent", "--agents", "--to", "--from", "--as", "--bidder"), "agents"),
 }
 _SESSION_FIRST: Final = {
-    *(f"session {name}" for name in ("show", "resume", "fork", "rewind", "export", "delete")),
+    *(
+        f"session {name}"
+        for name in ("show", "resume", "fork", "rewind", "request", "export", "delete")
+    ),
     *(f"state {name}" for name in ("show", "set", "delete")),
     *("handoff start", "handoff answer", "chain", "trace", "cost"),
 }

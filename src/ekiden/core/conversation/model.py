@@ -25,6 +25,10 @@ class ItemView(Sequence[Item]):
         self._items = items
         self._length = len(items) if length is None else length
 
+    def shows(self, items: list[Item]) -> bool:
+        """Whether the view shows this list, which has not grown since."""
+        return self._items is items and self._length == len(items)
+
     def __len__(self) -> int:
         return self._length
 

@@ -30,6 +30,7 @@ from ekiden.runtime.state.step_record import (
     snapshot_without_grants,
 )
 from ekiden.sessions import Session, current_events, is_rewind
+from ekiden.sessions.request_parts import read_shared, stored_for
 from ekiden.sessions.state import STATE, changes_between, recorded_changes
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 from ekiden.storage.chain import chained
@@ -125,6 +126,7 @@ async def _content(store: Store, past: PointInTime, session_id: str) -> Commit:
             key: snapshot_without_grants(value) if is_snapshot_key(key) else value
             for key, value in past.steps.items()
         },
+        documents=stored_for(session_id, await read_shared(store, past.events)),
         release=True,
     )
 

@@ -21,6 +21,7 @@ from ekiden.runtime.state.step_record import (
     snapshot_key,
     turn_of,
 )
+from ekiden.runtime.state.versions import SENT
 from ekiden.sessions import current_events, is_rewind, variables_at
 from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.sessions.session import RunProgress
@@ -123,6 +124,20 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
     )
 
 
+async def cursor_before(store: Store, event: Event, events: Sequence[Event]) -> Cursor:
+    """The cursor of the run when `event` was recorded. `events` are all events up to it."""
+    row, steps = await store.get(event.session_id), await store.steps(event.session_id)
+    earlier = [each for each in events if each.seq < event.seq]
+    begun = runs_begun(earlier)
+    replay = _start(row, earlier, steps, begun)
+    for each in earlier[begun[-1].seq - 1 :] if begun else ():
+        if each.seq > begun[-1].seq or each.type == "handoff":
+            replay.apply(each)
+        else:
+            replay.note(each)
+    return replay.cursor
+
+
 def _start(
     row: SessionRow, events: list[Event], steps: Mapping[str, Any], begun: Sequence[Event]
 ) -> Replay:
@@ -218,6 +233,7 @@ def _remembered(
     from ekiden.runtime.history.import_parts import is_of_people
 
     recorded = set(steps) if is_stored else {event.step for event in events if event.step}
+    recorded |= {event.details[SENT] for event in events if event.details and SENT in event.details}
     if not is_stored:
         events = [event for event in current_events(events) if event.seq >= progress.first]
         recorded |= _of_plan(events, steps, f"{run}.{progress.turn + 1}.")

@@ -24,12 +24,14 @@ from ekiden.runtime.history.import_parts import (
     read_events,
     read_steps,
 )
+from ekiden.runtime.history.requests import is_shared_part
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import is_shared_step, is_snapshot_key, stays_here
 from ekiden.sessions import Session
 from ekiden.sessions.conclusion import recorded_conclusion
 from ekiden.sessions.conversation import session_record
+from ekiden.sessions.request_parts import read_shared, stored_for
 from ekiden.storage.base import Commit, SessionPatch, SessionRow, Store
 from ekiden.storage.chain import HASH, AuditChain, chained
 from ekiden.storage.records import NORMAL
@@ -54,7 +56,9 @@ async def export_session(store: Store, session_id: str) -> dict[str, Any]:
     await store.open()
     row = await store.get(session_id)
     events = await store.events(session_id, limit=row.seq) if row.seq else ()
-    return export_record(row, events, await store.steps(session_id))
+    document = export_record(row, events, await store.steps(session_id))
+    document["versions"] = await read_shared(store, events)
+    return document
 
 
 def export_record(
@@ -97,6 +101,8 @@ class Imported:
     opened: list[Any]
     """The id, source and target of each unconfirmed handoff."""
     steps: dict[str, Any]
+    versions: dict[str, str]
+    """Shared parts of requests, by key."""
 
 
 def read_document(data: Any) -> Imported:
@@ -140,7 +146,16 @@ def read_document(data: Any) -> Imported:
         cursor=cursor,
         opened=opened,
         steps=steps,
+        versions=_read_versions(document.get("versions", {})),
     )
+
+
+def _read_versions(data: Any) -> dict[str, str]:
+    parts: dict[str, str] = check(Object, data, "versions")
+    for key, text in parts.items():
+        if not is_shared_part(key, text):
+            raise SessionImportInvalid(f"versions.{key:.40}", "it is not the digest of its text")
+    return parts
 
 
 def _document(data: Any) -> Any:
@@ -273,6 +288,7 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
         ),
         events=events,
         steps=read.steps,
+        documents=stored_for(session_id, read.versions),
         release=True,
     )
 

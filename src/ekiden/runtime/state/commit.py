@@ -152,6 +152,7 @@ class Committing(Recording):
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
+        self.versions.forget()
         del self.visible[self._pending_items :]
         # Tokens and seconds are spent whether or not the step counts; the cursor keeps these.
         self.cursor.discard(self._stored_cursor)

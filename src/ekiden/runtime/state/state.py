@@ -31,6 +31,7 @@ from ekiden.runtime.state.parts import (
     WorkClock,
 )
 from ekiden.runtime.state.variables import Tracked, Variables, load_shared
+from ekiden.runtime.state.versions import Versions
 from ekiden.storage.base import (
     Claim,
     SessionRow,
@@ -180,6 +181,7 @@ class RunState(Committing):
         self.kept = self.questions = self.staged = self.task = self.driver = None
         self.added_items = ()
         self.trigger_notes = {}
+        self.versions = Versions()
         self._side_writes = NO_SIDE_WRITES
         self._new_handoffs = ()
         self._pending = []

@@ -11,7 +11,15 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import LeaseLost, UserError
-from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType, new_event
+from ekiden.core.events import (
+    AUDITED,
+    PRIVATE,
+    QUESTIONS,
+    VERSIONED,
+    Event,
+    EventType,
+    new_event,
+)
 from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.core.text.wording import lazy_pattern
 from ekiden.runtime.config import RunConfig
@@ -19,6 +27,7 @@ from ekiden.runtime.state.cursor import ALWAYS, Cursor
 from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.parts import NO_SIDE_WRITES, SideWrites, WorkClock
 from ekiden.runtime.state.variables import Variables
+from ekiden.runtime.state.versions import Versions
 from ekiden.sessions import said
 from ekiden.sessions.state import STATE, checked_value
 from ekiden.storage.base import (
@@ -204,6 +213,7 @@ class Recording:
         "root",
         "store",
         "trigger_notes",
+        "versions",
         "visible",
         "work",
     )
@@ -238,6 +248,8 @@ class Recording:
     """The amounts of the last charge of the shared budgets."""
     trigger_notes: dict[int, str]
     """The last results of the conditions of the active agent's triggers, by the trigger's index."""
+    versions: Versions
+    user_id: str | None
     work: WorkClock
     _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
@@ -330,6 +342,13 @@ class Recording:
                 error = REDACTED
         elif type == "tool_call":
             cursor.handoffs.work += 1
+        # The second check is that of `note`, without a call for most events.
+        if (
+            type in VERSIONED
+            and (type == "llm_call" or self.agent.name not in self.versions.made_by)
+            and agent is None
+        ):
+            details = self.versions.note(self, type, details)
         if not config.trace_include_sensitive_data:
             details = {**(details or {}), PRIVATE: True}
         if details is not None and type in AUDITED and not _TEXTS.isdisjoint(details):

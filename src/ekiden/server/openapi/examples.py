@@ -71,6 +71,8 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         "own; the run's `agent_error` event reports it.",
         {
             "model, response_id, usage": "as the provider reports them",
+            "made_by": "see [versions](#versions-and-requests)",
+            "sent, view": "where Ekiden finds parts of the request that belong to this session",
             "attempt": "2 or more after retries",
             "rejected": (
                 "a guardrail blocked the answer, which is therefore not in `items`; if the model "
