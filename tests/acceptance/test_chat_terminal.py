@@ -364,8 +364,8 @@ def test_a_long_question_is_fully_shown_and_earlier_keys_do_not_answer_it(
         above, _, quoted = screen.partition("clerk wants to run save:\n")
         assert above.count("· look") == above.count("· wait") == 1
         *rows, rules, last = quoted.split("\n")
-        assert rules == "always: in this session; no answer in time: no"
-        assert last == "[y]es, [n]o, [a]lways, [e]dit (600 s):"
+        assert rules.startswith("always: equal calls, in this session")
+        assert last == "[y]es, [n]o, [a]lways, [s]ession, [e]dit (600 s):"
         assert all(row.startswith("  | ") for row in rows)
         assert [f"word{n}" in quoted for n in range(150)] == [True] * 150
         for width in (40, 100):

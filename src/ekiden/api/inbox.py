@@ -9,6 +9,7 @@ from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier
 from ekiden.api.methods.values import PERSON, Pages
 from ekiden.api.state import ExpectedVersion
+from ekiden.core.approvals import AlwaysScope, Limits
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import Priority
 from ekiden.inbox.inbox import BulkAnswer, StatusFilter
@@ -32,7 +33,22 @@ Arguments: TypeAlias = Annotated[
     Param("Approve the tool call, but with these arguments: an object, or its JSON text."),
 ]
 Always: TypeAlias = Annotated[
-    bool, Param("In this session, do not ask again when this agent calls this tool.")
+    bool,
+    Param("In this session, do not ask again about calls of this tool by this agent in `scope`."),
+]
+Scope: TypeAlias = Annotated[
+    AlwaysScope,
+    Param(
+        "For `always`: calls with the same arguments, calls within `limits`, or all calls of the "
+        "session."
+    ),
+]
+LimitsOfCalls: TypeAlias = Annotated[
+    Limits | None,
+    Param(
+        'The limit of each argument: {"max": 5}, {"any_of": ["a", "b"]} or {"equal": "a"}. Other '
+        "arguments must be the same as in this call."
+    ),
 ]
 
 
@@ -86,6 +102,8 @@ class InboxApi(Protocol):
         text: AnswerText = "",
         arguments: Arguments = None,
         always: Always = False,
+        scope: Scope = "call",
+        limits: LimitsOfCalls = None,
         confirm_edit: Annotated[
             bool, Param("Do not ask for confirmation of changed arguments.")
         ] = False,
@@ -116,6 +134,8 @@ class InboxApi(Protocol):
         text: AnswerText = "",
         arguments: Arguments = None,
         always: Always = False,
+        scope: Scope = "call",
+        limits: LimitsOfCalls = None,
         by: By = None,
         expected_version: ExpectedVersion = None,
     ) -> BulkAnswer:

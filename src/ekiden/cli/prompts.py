@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from ekiden.cli.errors import NotConfirmed
 from ekiden.cli.output import safe
 from ekiden.cli.transcript import shorten
+from ekiden.core.approvals import AlwaysScope
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import FolderNotTrusted
@@ -63,6 +64,7 @@ _BY_OPTION: Final = "--allow"
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
 _NO = frozenset({"", "n", "no", "nein", "否", "不", "いいえ"})
 _ALWAYS = frozenset({"a", "always"})
+_SESSION = frozenset({"s", "session"})
 _EDIT = frozenset({"e", "edit"})
 _AGAIN = Question(line="please answer y, n, a or e: ")
 _INSTEAD = Question(line="arguments as JSON, or nothing to go back: ")
@@ -102,18 +104,24 @@ class TerminalApprover:
                 ),
             )
         async with self._turn:
-            return await self._answer(self._ask, question(request))
+            return await self._answer(self._ask, request)
 
     def allows(self, tool: str) -> bool:
         """Whether the tool runs without asking."""
         return is_allowed(tool, self._allow)
 
-    async def _answer(self, ask: Ask, asked: Question) -> Approval:
+    async def _answer(self, ask: Ask, request: ConfirmationRequest) -> Approval:
+        asked = question(request)
         while True:
             line = await ask(asked)
             word = "" if line is None else line.strip().casefold()
-            if word in _YES or word in _ALWAYS:
-                return Approval(approved=True, by=BY, always=word in _ALWAYS)
+            if word in _YES:
+                return Approval(approved=True, by=BY)
+            if word in _ALWAYS:
+                scope: AlwaysScope = "limits" if request.scope else "call"
+                return Approval(approved=True, by=BY, always=True, scope=scope)
+            if word in _SESSION and not request.scope:
+                return Approval(approved=True, by=BY, always=True, scope="session")
             if line is None or word in _NO:
                 return Approval(approved=False, by=BY, reason="the person declined")
             asked = _AGAIN
@@ -153,11 +161,15 @@ def question(request: ConfirmationRequest) -> Question:
         scope = shorten(" ".join(safe(request.scope).split()), _LONGEST_SCOPE)
         quoted = f"{quoted}\n(always: {scope})"
     limit = "" if isinf(request.timeout_s) else f" ({request.timeout_s:g} s)"
+    rules = "always: in this session"
+    if not request.scope:
+        rules = "always: equal calls, in this session; session: all calls of the tool"
+    session = "" if request.scope else ", [s]ession"
     return Question(
         heading=f"{safe(request.agent)} wants to run {safe(request.tool)}:",
         quoted=quoted,
-        rules="always: in this session" + ("; no answer in time: no" if limit else ""),
-        line=f"[y]es, [n]o, [a]lways, [e]dit{limit}: ",
+        rules=rules + ("; no answer in time: no" if limit else ""),
+        line=f"[y]es, [n]o, [a]lways{session}, [e]dit{limit}: ",
     )
 
 

@@ -454,6 +454,7 @@ class ServerRun:
             arguments=item.arguments or "{}",
             prompt=item.body,
             timeout_s=round(left_s) if left_s < inf else inf,
+            scope=item.scope,
         )
         try:
             async with asyncio.timeout(None if left_s == inf else left_s):
@@ -468,6 +469,8 @@ class ServerRun:
                 text=answer.reason,
                 arguments=answer.arguments,
                 always=answer.always,
+                scope=answer.scope,
+                limits=answer.limits,
                 confirm_edit=answer.arguments is not None,
             )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from ekiden.core.approvals import AlwaysScope, Limits
 from ekiden.core.checks.fields import Name, Seconds
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.dataclass import dataclass
@@ -74,8 +75,12 @@ class InboxAnswer(Value):
     """For an approval: if set, the tool runs with these arguments, which the person changed. They
     are JSON text."""
     always: bool = False
-    """For an approval: whether the approval also applies to later calls of the tool in the
-    session."""
+    """For an approval: whether the approval also applies to later calls of the tool in the session,
+    as `scope` says."""
+    scope: AlwaysScope = "call"
+    """For `always`: the later calls. See `Approval.scope`."""
+    limits: Limits | None = None
+    """For the scope ``limits``: the limit of each argument."""
 
 
 class EscalationStep(NamedTuple):
@@ -144,6 +149,14 @@ class InboxItem(Value):
     arguments: str | None = None
     """For an approval: the tool's arguments, as JSON text. The approval is valid only for these
     arguments."""
+    tool_version: str | None = None
+    """For an approval: the version of the tool. The approval is valid only for this version."""
+    definition: Mapping[str, Any] | None = None
+    """For an approval: what the version consists of. A tool of an MCP server has its whole
+    definition, and other tools have digests of their parts."""
+    scope: str = ""
+    """For an approval: the calls that `always` can cover at most, such as all calls of one program.
+    Empty for a tool without `confirmation_scope`."""
     notice: bool = False
     """Whether the item is only a notification: no session waits for an answer."""
     version: int = 0

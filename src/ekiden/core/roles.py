@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ekiden.core.approvals import AlwaysScope, Limits, check_always
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
@@ -91,11 +92,15 @@ class ConfirmationRequest:
     """The question. It contains text from the model, so show it as plain text."""
     timeout_s: float
     scope: str = ""
-    """The calls that an "always" approval would cover, such as all calls of one program or of one
-    host. The text comes from the model. If the text is empty, the approval covers all calls of the
-    tool."""
+    """The calls that an "always" approval can cover at most, such as all calls of one program or of
+    one host. The text comes from the model. It is empty for a tool without `confirmation_scope`."""
     call_id: str = ""
     """The id of the tool call."""
+    tool_version: str = ""
+    """The version of the tool. The approval is valid only for this version."""
+    changes: Sequence[str] = ()
+    """If an earlier approval is no longer valid: the reasons, such as a changed tool. `prompt`
+    shows them as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +124,20 @@ class Approval(Confirmation):
     """The arguments of the call after the person changed them, as JSON text. If `None`, the tool
     runs with the arguments of the model."""
     always: bool = False
-    """If true, the approval also covers later calls of this tool by this agent in this session. If
-    the tool has a `confirmation_scope`, the approval covers only later calls for which that
-    function returns the same text."""
+    """If true, the approval also covers later calls of this tool by this agent in this session, as
+    `scope` says, while the tool does not change."""
+    scope: AlwaysScope = "call"
+    """For `always`: ``call`` covers calls with the same arguments, ``limits`` calls within
+    `limits`, and ``session`` all calls. If the tool has a `confirmation_scope`, `limits` and
+    `session` cover only calls for which that function returns the same text."""
+    limits: Limits | None = None
+    """For the scope ``limits``: the limit of each argument, such as ``{"cents": {"max": 500}}``,
+    ``{"to": {"any_of": ["a", "b"]}}`` or ``{"to": {"equal": "a"}}``. Other arguments must be the
+    same as in this call. With `None`, the `confirmation_scope` of the tool is the limit."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)
+        check_always(self.always, self.scope, self.limits)
         is_answer = bool(self.by)
         if not is_answer and (self.approved or self.always or self.arguments or self.reason):
             raise UserError("an Approval that answers needs `by`: the person's name")

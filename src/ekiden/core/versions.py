@@ -34,6 +34,9 @@ _CACHE = "_version"
 """The attribute of an object with what its version was computed from, and the version."""
 _MOST_CODE = 1024
 """How many functions are remembered: programs make tools of the same functions again and again."""
+_DIGESTS = "digest of."
+_MOST_CHANGES = 20
+_LONGEST_VALUE = 300
 _SCALARS = (str, int, float, complex, bool, bytes, type(None), type(...))
 
 
@@ -113,9 +116,53 @@ def _computed_once(value: Any, made_of: tuple[Any, ...], compute: Any) -> str:
 
 
 def _of_tool(tool: FunctionTool[Any, Any]) -> str:
+    return digest(_parts_of(tool))
+
+
+def _parts_of(tool: FunctionTool[Any, Any]) -> dict[str, Any]:
     code = _Described().value(tool.on_invoke_tool) if tool.version is None else tool.version
-    called = None if tool.agent is None else tool.agent.name
-    return digest([to_json(tool.spec), tool.origin, called, code])
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "arguments": tool.spec.parameters,
+        "strict": tool.spec.strict,
+        "server": tool.origin,
+        "agent": None if tool.agent is None else tool.agent.name,
+        "code": digest(code),
+    }
+
+
+def tool_definition(tool: FunctionTool[Any, Any]) -> dict[str, Any]:
+    """What the version of the tool consists of, for `definition_changes`. For a tool of another
+    program these are the values themselves, and otherwise their digests."""
+    parts = _parts_of(tool)
+    shown = parts if tool.origin is not None else {}
+    code = parts.pop("code")
+    digests = {"code": code[:8], **{name: digest(each)[:8] for name, each in parts.items()}}
+    return {**shown, "digest of": digests if not shown else {"code": code[:8]}}
+
+
+def definition_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The differences between two definitions of a tool, one per line, for people."""
+    found = list(_differences("", before, now))
+    more = [f"… and {len(found) - _MOST_CHANGES} more"] if len(found) > _MOST_CHANGES else []
+    return [*found[:_MOST_CHANGES], *more]
+
+
+def _differences(place: str, before: Any, now: Any) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            inner = f"{place}.{name}" if place else str(name)
+            yield from _differences(inner, before.get(name), now.get(name))
+    elif before != now and place.startswith(_DIGESTS):
+        yield f"{place.removeprefix(_DIGESTS)} changed"
+    elif before != now:
+        yield f"{place}: {_short(before)} → {_short(now)}"
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def _of_agent(agent: Agent[Any, Any]) -> str:

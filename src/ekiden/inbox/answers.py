@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from ekiden.core.approvals import AlwaysScope, Limits, check_always, limits_for
 from ekiden.core.checks.fields import check_fields
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.dataclass import dataclass
@@ -27,6 +28,8 @@ class Reply:
     arguments: str | None = None
     """Edited arguments of the tool, as JSON text."""
     always: bool = False
+    scope: AlwaysScope = "call"
+    limits: Limits | None = None
     confirm_edit: bool = False
     """Whether the person confirmed the edited arguments."""
     seen_version: int | None = None
@@ -74,6 +77,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
         raise InboxAnswerInvalid(
             f"inbox item {item.id} is not an approval of a tool: `always` does not apply"
         )
+    _check_scope(item, reply)
     choice = _choice(item, reply.choice)
     text = _text(item, choice, reply.text)
     arguments = _arguments(item, reply)
@@ -85,6 +89,8 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
         text=text,
         arguments=arguments,
         always=reply.always,
+        scope=reply.scope,
+        limits=reply.limits,
     )
     after = closed(item, status="answered", by=who, at_us=at_us, answer=answer)
     return InboxChange(
@@ -95,6 +101,16 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
         at_us=at_us,
         edited=arguments is not None,
     )
+
+
+def _check_scope(item: InboxItem, reply: Reply) -> None:
+    """Raise `InboxAnswerInvalid` for limits that do not fit the call."""
+    try:
+        check_always(reply.always, reply.scope, reply.limits)
+        if reply.limits is not None:
+            limits_for(reply.arguments or item.arguments or "{}", reply.limits)
+    except UserError as exc:
+        raise InboxAnswerInvalid(str(exc)) from exc
 
 
 def in_bulk(item: InboxItem, reply: Reply) -> Reply:

@@ -82,6 +82,8 @@ def change_details(change: InboxChange) -> dict[str, Any]:
     if answer is not None:
         details |= {"choice": answer.choice, "text": masked_keys(answer.text)[:_MAX_TEXT]}
         details |= {"always": answer.always, "edited": change.edited}
+        if answer.always:
+            details["scope"] = answer.scope
         if answer.arguments is not None:
             details["arguments"] = masked_keys(answer.arguments)[:_MAX_TEXT]
     optional = {

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.approvals import AlwaysScope, Limits
 from ekiden.core.checks.fields import Checked, checked_arguments
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.documents import Value
@@ -312,6 +313,8 @@ class Inbox:
         text: str = "",
         arguments: str | None = None,
         always: bool = False,
+        scope: AlwaysScope = "call",
+        limits: Limits | None = None,
         confirm_edit: bool = False,
         seen_version: int | None = None,
         via: str = PROGRAM,
@@ -321,8 +324,9 @@ class Inbox:
 
         `choice` is one of the item's options, ignoring case. If the item has no options, pass
         `text` instead. If `arguments` differ from the arguments in the item, ``confirm_edit=True``
-        is required. With `seen_version`, the answer is refused if the item has changed since that
-        version.
+        is required. `always` also approves later calls of the tool in the session; `scope` and
+        `limits` choose which, see `Approval.scope`. With `seen_version`, the answer is refused
+        if the item has changed since that version.
 
         Raises `InboxItemClosed` with the name of the person who answered first, and
         `InboxAnswerInvalid` with the valid answers. Raises `InboxForbidden` if an agent tries to
@@ -333,6 +337,8 @@ class Inbox:
             text=text,
             arguments=arguments,
             always=always,
+            scope=scope,
+            limits=limits,
             confirm_edit=confirm_edit,
             seen_version=seen_version,
             by=by,
@@ -349,6 +355,8 @@ class Inbox:
         text: str = "",
         arguments: str | None = None,
         always: bool = False,
+        scope: AlwaysScope = "call",
+        limits: Limits | None = None,
         via: str = PROGRAM,
     ) -> BulkAnswer:
         """Give the same answer to the item and to all other open items with the same content, such
@@ -361,7 +369,16 @@ class Inbox:
         item = await self.get(item_id)
         if item.status != "open":
             raise closed_error(item)
-        given = Reply(choice=choice, text=text, arguments=arguments, always=always, by=by, via=via)
+        given = Reply(
+            choice=choice,
+            text=text,
+            arguments=arguments,
+            always=always,
+            scope=scope,
+            limits=limits,
+            by=by,
+            via=via,
+        )
         reply = in_bulk(item, given)
         answered(item, reply, at_us=0)  # Raises for an invalid reply, before any item is answered.
         done: list[str] = []

@@ -292,6 +292,7 @@ def fingerprint(item: InboxItem) -> str:
         item.kind,
         item.from_agent,
         item.tool,
+        item.tool_version,
         item.arguments,
         item.subject,
         item.body,

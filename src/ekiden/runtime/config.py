@@ -141,6 +141,10 @@ class RunConfig:
     """The `Approver` that is asked before a tool with `confirmation` runs, or before a handoff with
     `confirm` is made. With ``"inbox"``, people answer in the inbox, and the session is suspended
     until then. With `None`, these tools never run, and these handoffs are refused."""
+    approval_valid_s: Seconds | None = 86_400.0
+    """The time, in seconds, for which an approval of a tool call is valid. If the call has not
+    started by then, or if an "always" approval is older, the person is asked again. `None` means no
+    limit."""
     operator: Name = "operator"
     """The default role of questions to people: people with this role get the questions that name no
     role."""

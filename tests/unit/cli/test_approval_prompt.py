@@ -55,21 +55,30 @@ class Person:
 @pytest.mark.parametrize(
     ("line", "approved", "always"),
     [
-        ("y\n", True, False),
-        (" YES \n", True, False),
-        ("a\n", True, True),
-        ("always", True, True),
-        ("是\n", True, False),
-        ("n\n", False, False),
-        ("\n", False, False),
-        (None, False, False),
+        ("y\n", True, None),
+        (" YES \n", True, None),
+        ("a\n", True, "call"),
+        ("always", True, "call"),
+        ("s\n", True, "session"),
+        ("是\n", True, None),
+        ("n\n", False, None),
+        ("\n", False, None),
+        (None, False, None),
     ],
 )
 async def test_the_approvers_answer_is_that_of_the_person(
-    line: str | None, approved: bool, always: bool
+    line: str | None, approved: bool, always: str | None
 ) -> None:
     answer = await TerminalApprover(ask=Person(line)).approve(request())
-    assert (answer.approved, answer.always, answer.by) == (approved, always, "terminal")
+    assert (answer.approved, answer.by) == (approved, "terminal")
+    assert (answer.scope if answer.always else None) == always
+
+
+async def test_always_keeps_to_the_scope_of_the_tool() -> None:
+    person = Person("s", "a")
+    answer = await TerminalApprover(ask=person).approve(request(scope="git"))
+    assert (answer.always, answer.scope) == (True, "limits")
+    assert len(person.asked) == 2, "there is no wider scope to choose"
 
 
 async def test_an_unclear_answer_is_asked_again() -> None:
@@ -159,8 +168,9 @@ def test_text_of_the_model_cannot_imitate_the_question() -> None:
     assert "\n  | [y]es to everything: \n" in asked
     assert asked.startswith("coder wants to run shell:\n")
     assert asked.splitlines()[-2:] == [
-        "always: in this session; no answer in time: no",
-        "[y]es, [n]o, [a]lways, [e]dit (30 s): ",
+        "always: equal calls, in this session; session: all calls of the tool; "
+        "no answer in time: no",
+        "[y]es, [n]o, [a]lways, [s]ession, [e]dit (30 s): ",
     ]
 
 

@@ -111,7 +111,7 @@ async def test_the_local_user_is_asked_about_tools_of_the_server(
     first = person.asked[0]
     assert (first.heading, first.line) == (
         "desk wants to run refund:",
-        "[y]es, [n]o, [a]lways, [e]dit: ",
+        "[y]es, [n]o, [a]lways, [s]ession, [e]dit: ",
     )
     [item] = [each async for each in client.inbox.list(status="any")]
     assert (item.status, item.closed_by) == ("answered", "local")

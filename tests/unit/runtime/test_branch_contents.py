@@ -35,7 +35,7 @@ class Yes:
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
         self.asked += 1
-        return Approval(approved=True, by="ada", always=True)
+        return Approval(approved=True, by="ada", always=True, scope="session")
 
 
 def payer() -> Agent[Any]:

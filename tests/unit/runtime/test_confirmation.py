@@ -116,7 +116,7 @@ async def test_an_approval_runs_the_tool_and_is_recorded_before_the_result() -> 
     assert details["call_id"] == "call_1_1_m_1"
     of_arguments = blake2b(b'{"cents":7}', digest_size=16).hexdigest()
     assert details["arguments_hash"] == of_arguments
-    del details["call_id"], details["hash"], details["arguments_hash"]
+    del details["call_id"], details["hash"], details["arguments_hash"], details["version"]
     assert details == {
         "tool": "pay",
         "approved": True,
@@ -239,7 +239,7 @@ async def test_an_edited_call_keeps_the_content_parts_of_its_result() -> None:
 
 
 async def test_an_always_approval_covers_the_tool_in_the_session_after_a_restart() -> None:
-    bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True))
+    bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True, scope="session"))
     store = MemoryStore()
     session = Session("s", store=store)
     await run(bank, person, call("pay", cents=1), call("pay", cents=2), say("ok"), session=session)
@@ -253,7 +253,7 @@ async def test_an_always_approval_covers_the_tool_in_the_session_after_a_restart
 
 async def test_an_always_approval_does_not_cover_another_agents_tool_of_the_same_name() -> None:
     mine, other = Bank(), Bank()
-    person = Person(Approval(approved=True, by="ada", always=True), NO)
+    person = Person(Approval(approved=True, by="ada", always=True, scope="session"), NO)
     config = RunConfig(approver=person)
     session = Session("s", store=MemoryStore())
 
@@ -303,7 +303,7 @@ class Errands:
 class TestScopes:
     """Where a tool says what its calls belong to."""
 
-    ALWAYS = Approval(approved=True, by="ada", always=True)
+    ALWAYS = Approval(approved=True, by="ada", always=True, scope="session")
 
     async def test_an_always_approval_covers_only_the_scope_of_the_call(self) -> None:
         errands, store = Errands(), MemoryStore()
@@ -326,13 +326,22 @@ class TestScopes:
 
     async def test_an_always_approval_with_edited_arguments_covers_their_scope(self) -> None:
         errands = Errands()
-        edited = Approval(approved=True, by="ada", always=True, arguments='{"what": "baker/bread"}')
+        edited = Approval(
+            approved=True,
+            by="ada",
+            always=True,
+            scope="session",
+            arguments='{"what": "baker/bread"}',
+        )
         await errands.run(Person(edited, NO), "bank/gold", "baker/cake", "bank/gold")
         assert errands.done == ["baker/bread", "baker/cake"]
 
 
 async def test_an_always_approval_does_not_cover_another_session() -> None:
-    bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True), NO)
+    bank, person = (
+        Bank(),
+        Person(Approval(approved=True, by="ada", always=True, scope="session"), NO),
+    )
     await run(bank, person, call("pay", cents=1), say("ok"))
     await run(bank, person, call("pay", cents=2), say("ok"))
     assert bank.paid == [1]
@@ -372,7 +381,7 @@ async def test_approvals_of_one_turn_are_asked_one_after_the_other_in_order() ->
 
 
 async def test_an_always_approval_covers_the_next_call_of_the_turn() -> None:
-    bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True))
+    bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True, scope="session"))
     await run(bank, person, [call("pay", cents=1), call("pay", cents=2)], say("ok"))
     assert sorted(bank.paid) == [1, 2]
     assert len(person.asked) == 1

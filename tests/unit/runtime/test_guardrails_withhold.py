@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
+from ekiden.core.approvals import AlwaysScope
 from ekiden.core.conversation.model import (
     ModelDelta,
     ModelRequest,
@@ -435,7 +436,10 @@ async def test_guardrails_with_the_same_name_count_repair_attempts_separately() 
     assert len(model.calls) == 3
 
 
-async def test_an_always_approval_with_changed_arguments_covers_one_call() -> None:
+@pytest.mark.parametrize("scope", ["call", "session"])
+async def test_an_always_approval_with_changed_arguments_covers_no_other_arguments(
+    scope: AlwaysScope,
+) -> None:
     ran: list[str] = []
     asked: list[str] = []
 
@@ -449,7 +453,9 @@ async def test_an_always_approval_with_changed_arguments_covers_one_call() -> No
             asked.append(request.arguments)
             if len(asked) > 1:
                 return Approval(approved=False, by="p")
-            return Approval(approved=True, by="p", always=True, arguments='{"command":"ls"}')
+            return Approval(
+                approved=True, by="p", always=True, scope=scope, arguments='{"command":"ls"}'
+            )
 
     model = ScriptedModel([call("shell", command="rm"), call("shell", command="rm"), "done"])
     tool = replace(shell, confirmation=Confirmation(timeout_s=5))
@@ -457,8 +463,8 @@ async def test_an_always_approval_with_changed_arguments_covers_one_call() -> No
     result = await Runner.run(agent, "hello", run_config=RunConfig(approver=Approver()))
     assert (ran, len(asked)) == (["ls"], 2)
     [first, _] = [each for each in result.events if each.type == "tool_confirmation"]
-    assert (first.details or {})["always"] is False
-    assert "this one call" in (first.details or {})["reason"]
+    assert (first.details or {})["always"] is (scope == "call")
+    assert ("this one call" in (first.details or {})["reason"]) is (scope == "session")
 
 
 async def test_a_confirmation_set_on_an_agents_ask_tool_is_applied() -> None:

@@ -9,7 +9,7 @@ import { FIELDS, NO_DRAFT } from "./fields";
 import { isMisleading, noOf, yesOf, type Act, type Item } from "./item";
 import type { Questions } from "./questions";
 
-export const NO_EXTRA: Extra = { always: false, identical: false };
+export const NO_EXTRA: Extra = { always: false, wide: false, identical: false };
 
 export interface Deciding {
   acting: Acting | null;

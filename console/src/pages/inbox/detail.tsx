@@ -108,7 +108,7 @@ function Ending({ item }: { item: Item }): VNode | null {
         rows={[
           [t("inbox.when"), item.closed_at_us && <Moment at={item.closed_at_us / SECOND} />],
           [t("inbox.via"), answer?.via],
-          [t("inbox.always_short"), answer?.always && t("inbox.always")],
+          [t("inbox.always_short"), answer?.always && t(answer.scope === "call" ? "inbox.always" : `inbox.always_${answer.scope}`)],
         ]}
       />
     </section>
@@ -124,6 +124,8 @@ function optionText(option: string): string {
 
 export interface Extra {
   always: boolean;
+  /** Whether `always` is wider than calls with the same arguments. */
+  wide: boolean;
   identical: boolean;
 }
 
@@ -159,8 +161,13 @@ function Actions({ item, same, extra, setExtra, act, busy }: ActionsProps): VNod
         {isAdmin && button("withdraw", t("inbox.do_withdraw"))}
       </div>
       {item.kind === "confirmation" && (
-        <Tick checked={extra.always} set={(always) => setExtra({ ...extra, always })}>
+        <Tick checked={extra.always} set={(always) => setExtra({ ...extra, always, wide: false })}>
           {t("inbox.always")}
+        </Tick>
+      )}
+      {extra.always && (
+        <Tick checked={extra.wide} set={(wide) => setExtra({ ...extra, wide })}>
+          <Plain text={item.scope ? t("inbox.always_within", { scope: item.scope }) : t("inbox.always_session")} />
         </Tick>
       )}
       {same > 1 && (

@@ -5,6 +5,7 @@ import { t, type Word } from "../../lib/words";
 import { exact } from "../../lib/time";
 import { useMe } from "../../session";
 import { answer, change, type Work } from "./decide";
+import type { NewAnswer } from "../../api/types";
 import type { Extra } from "./detail";
 import { Differences } from "./diff";
 import { Tick } from "./tick";
@@ -180,10 +181,16 @@ function meant(item: Item, choice: string | undefined, isMany: boolean): string 
   return choice;
 }
 
+/** What the answer approves besides this call. */
+function always(item: Item, extra: Extra): Pick<NewAnswer, "always" | "scope"> {
+  const isAlways = extra.always && item.kind === "confirmation";
+  return { always: isAlways, scope: isAlways && extra.wide ? "session" : "call" };
+}
+
 export const FIELDS: Record<Act, Field> = {
   approve: {
     work: (_, isMany, extra) => async (item) =>
-      answer(item, { choice: meant(item, yesOf(item), isMany), ...extra, always: extra.always && item.kind === "confirmation" }),
+      answer(item, { choice: meant(item, yesOf(item), isMany), identical: extra.identical, ...always(item, extra) }),
   },
   answer: {
     Fields: AnswerFields,
@@ -199,7 +206,7 @@ export const FIELDS: Record<Act, Field> = {
     first: (item) => ({ text: readable(item.arguments ?? "") }),
     ready: ({ text }, item) => mistake(text) === null && readable(text) !== readable(item.arguments ?? ""),
     work: ({ text, way }, _, extra) => (item) =>
-      answer(item, { choice: yesOf(item) ?? null, arguments: text, confirm_edit: way === "sure", always: extra.always && item.kind === "confirmation" }),
+      answer(item, { choice: yesOf(item) ?? null, arguments: text, confirm_edit: way === "sure", ...always(item, extra) }),
   },
   snooze: {
     Fields: SnoozeFields,

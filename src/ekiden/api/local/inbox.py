@@ -8,6 +8,7 @@ from typing import Any
 from ekiden.api import inbox as api
 from ekiden.api.local.context import LocalContext, LocalPart
 from ekiden.api.methods.values import Page, Pages
+from ekiden.core.approvals import AlwaysScope, Limits
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
@@ -65,6 +66,8 @@ class LocalInbox(LocalPart, api.InboxApi):
         text: str = "",
         arguments: str | Mapping[str, Any] | None = None,
         always: bool = False,
+        scope: AlwaysScope = "call",
+        limits: Limits | None = None,
         confirm_edit: bool = False,
         by: str | None = None,
         expected_version: int | Sequence[int] | None = None,
@@ -78,6 +81,8 @@ class LocalInbox(LocalPart, api.InboxApi):
                 text=text,
                 arguments=_json_text(arguments),
                 always=always,
+                scope=scope,
+                limits=limits,
                 confirm_edit=confirm_edit,
                 seen_version=seen,
                 by=who,
@@ -95,6 +100,8 @@ class LocalInbox(LocalPart, api.InboxApi):
         text: str = "",
         arguments: str | Mapping[str, Any] | None = None,
         always: bool = False,
+        scope: AlwaysScope = "call",
+        limits: Limits | None = None,
         by: str | None = None,
         expected_version: int | Sequence[int] | None = None,
     ) -> BulkAnswer:
@@ -106,6 +113,8 @@ class LocalInbox(LocalPart, api.InboxApi):
             text=text,
             arguments=_json_text(arguments),
             always=always,
+            scope=scope,
+            limits=limits,
             by=who,
             via=self._context.via,
         )

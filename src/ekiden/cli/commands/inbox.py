@@ -25,6 +25,7 @@ from ekiden.cli.options import (
 )
 from ekiden.cli.output import clock_time, emit, say, show
 from ekiden.cli.place import HERE, Place
+from ekiden.core.approvals import AlwaysScope
 
 if TYPE_CHECKING:
     from ekiden.api.inbox import InboxApi
@@ -135,8 +136,23 @@ async def inbox_answer(
         about("Approve the tool call with these arguments instead of its own. Give a JSON object."),
     ] = None,
     always: Annotated[
-        bool, about("Also approve later calls of this tool by this agent in this session.")
+        bool,
+        about("Also approve later calls of this tool by this agent in this session. See --scope."),
     ] = False,
+    scope: Annotated[
+        AlwaysScope,
+        about(
+            "What --always approves: calls with the same arguments (call), calls within --limits "
+            "(limits), or all calls of the tool (session)."
+        ),
+    ] = "call",
+    limits: Annotated[
+        str | None,
+        about(
+            'The limit of each argument, as JSON, such as {"cents": {"max": 500}}. Other arguments '
+            "must be the same as in this call."
+        ),
+    ] = None,
     identical: Annotated[
         bool, about("Give the same answer to all open items with the same question.")
     ] = False,
@@ -148,12 +164,21 @@ async def inbox_answer(
     Only the first answer counts. A later answer is refused, and the command shows who answered.
     """
     from ekiden.cli.views.inbox import chosen, edit_is_meant, tell_bulk
+    from ekiden.inbox.answers import json_object
 
+    bounds = None if limits is None else json_object(limits)
     async with change.open(item) as (inbox, found, person):
         option, words = chosen(found, choice, text)
         if identical:
             bulk = await inbox.answer_identical(
-                found.id, option, text=words, arguments=arguments, always=always, by=person
+                found.id,
+                option,
+                text=words,
+                arguments=arguments,
+                always=always,
+                scope=scope,
+                limits=bounds,
+                by=person,
             )
             tell_bulk(bulk, as_json=change.as_json)
             return
@@ -164,6 +189,8 @@ async def inbox_answer(
             text=words,
             arguments=arguments,
             always=always,
+            scope=scope,
+            limits=bounds,
             confirm_edit=is_meant,
             by=person,
             # The person saw this version: a change meanwhile must not get their approval.

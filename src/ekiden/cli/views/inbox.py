@@ -141,6 +141,7 @@ def item_texts(item: InboxItem) -> list[tuple[str, str]]:
         ("subject", item.subject),
         ("question", item.body),
         ("arguments", "" if item.arguments is None else _pretty(item.arguments)),
+        ("always at most", spelled_out(item.scope)),
         ("context", "" if item.context is None else _pretty(dumps(item.context))),
         ("answer", "" if answer is None else answer.text),
         (
@@ -160,7 +161,7 @@ def _status(item: InboxItem) -> str:
         f"at {_time(item.closed_at_us)}",
         f"from {answer.via}" if answer is not None and item.status == "answered" else "",
         f"→ {answer.choice}" if answer is not None and answer.choice else "",
-        "(always)" if answer is not None and answer.always else "",
+        f"(always: {answer.scope})" if answer is not None and answer.always else "",
     ]
     return " ".join(word for word in words if word)
 

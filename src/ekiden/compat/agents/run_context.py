@@ -18,6 +18,8 @@ class Decisions:
 
     calls: dict[str, bool] = field(default_factory=dict)
     always: dict[tuple[str, str], bool] = field(default_factory=dict)
+    versions: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The version of each tool in `always`, from its first use. Another version is asked again."""
     names: dict[str, str] = field(default_factory=dict)
     """The tool of each call that was decided."""
     messages: dict[str, str] = field(default_factory=dict)
@@ -30,20 +32,30 @@ class Decisions:
         self.calls[call_id] = approved
         self.messages.pop(call_id, None)
         if always:
-            self.always[getattr(item.agent, "name", ""), name] = approved
+            key = getattr(item.agent, "name", ""), name
+            self.always[key] = approved
+            self.versions.pop(key, None)
         if not approved and message is not None:
             self.messages[call_id] = message
             if always:
                 self.messages[f"*{name}"] = message
 
-    def of(self, agent: str | None, name: str, call_id: str) -> bool | None:
-        """What was decided; `None` if nothing was."""
+    def of(
+        self, agent: str | None, name: str, call_id: str, *, version: str | None = None
+    ) -> bool | None:
+        """What was decided; `None` if nothing was, or if the tool has another `version` now."""
         if call_id in self.calls and self.names.get(call_id, name) == name:
             return self.calls[call_id]
         for (who, tool), approved in self.always.items():
             if tool == name and agent in (None, who):
+                if approved and version and self.pinned((who, tool), version) != version:
+                    return None
                 return approved
         return None
+
+    def pinned(self, key: tuple[str, str], version: str) -> str:
+        """The version of the tool that was always approved; at its first use, `version`."""
+        return self.versions.setdefault(key, version)
 
     def message(self, name: str, call_id: str) -> str | None:
         """What the model is to be told of the rejected call."""

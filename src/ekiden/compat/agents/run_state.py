@@ -131,6 +131,7 @@ class RunState(Generic[TContext]):
                 "decisions": {
                     "calls": decisions.calls,
                     "always": [[*key, value] for key, value in decisions.always.items()],
+                    "versions": [[*key, value] for key, value in decisions.versions.items()],
                     "names": decisions.names,
                     "messages": decisions.messages,
                 },
@@ -173,6 +174,9 @@ class RunState(Generic[TContext]):
         decisions = Decisions(
             calls=dict(told["decisions"]["calls"]),
             always={(who, tool): value for who, tool, value in told["decisions"]["always"]},
+            versions={
+                (who, tool): value for who, tool, value in told["decisions"].get("versions", ())
+            },
             names=dict(told["decisions"]["names"]),
             messages=dict(told["decisions"]["messages"]),
         )

@@ -108,7 +108,7 @@ async def _content(store: Store, past: PointInTime, session_id: str) -> Commit:
         past.confirmed, session_id, past.seq, agent=past.agent, at_us=await store.now_us()
     )
     cursor = past.cursor
-    cursor.questions.always = {}
+    cursor.questions.always = []
     if cursor.audit.head or any("hash" in (event.details or {}) for event in events):
         events, cursor.audit = chained(events)
     return Commit(

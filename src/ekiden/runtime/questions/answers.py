@@ -209,7 +209,11 @@ def _store_decision(
     if closed.get("reason"):
         details["reason"] = closed["reason"]
     if answer is not None:
-        details["answer"] = {name: value for name, value in answer.items() if value}
+        details["answer"] = {
+            name: value
+            for name, value in answer.items()
+            if value and (name != "scope" or answer["always"])
+        }
     run.record("inbox", details=details)
 
 

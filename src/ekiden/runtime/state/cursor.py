@@ -6,10 +6,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
+from ekiden.core.documents import to_json
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.runtime.state.cursor_handoffs import (
     NO_SIGNS,
@@ -122,9 +123,27 @@ class RunBudget(Component):
 ALWAYS = "al"
 """The key of "always" approvals in a stored cursor."""
 
-Grant: TypeAlias = tuple[str, str, str]
-"""An "always" approval: the agent, its tool, and a scope within the tool. An empty scope means
-every use of the tool."""
+_MOST_GRANTS = 100
+"""The maximum number of "always" approvals of a session. The oldest are dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """An "always" approval of a tool of an agent."""
+
+    agent: str
+    tool: str
+    version: str
+    """The version of the tool that the person approved."""
+    limits: Mapping[str, Any] | None
+    """The limits of all arguments, see `ekiden.core.approvals`. `None` means any arguments."""
+    within: str
+    """The result of the tool's `confirmation_scope`; empty for a tool without one."""
+    by: str
+    until_us: int | None
+    """The end of the approval, in the store's time."""
+    step: str
+    """The key of the step with the decision, which has the definition of the tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +223,8 @@ class QuestionState(Component):
     person_us: int = 0
     """The store's time of the last decision of a person for this run, or for a run that it asked.
     The timeouts of runs that wait for this run start again at this time."""
-    always: dict[Grant, str] = field(default_factory=dict)
-    """The "always" approvals of the session, each with the person who gave it."""
+    always: list[Grant] = field(default_factory=list)
+    """The "always" approvals of the session, the oldest first."""
     unknown: Sequence[UnknownCall] = ()
     """Calls of earlier turns and runs whose effects are unknown. No call of the same tool starts
     before a person has decided about them."""
@@ -218,15 +237,14 @@ class QuestionState(Component):
         if self.person_us:
             data["py"] = self.person_us
         if self.always:
-            data[ALWAYS] = [[*grant, by] for grant, by in self.always.items()]
+            data[ALWAYS] = [to_json(grant) for grant in self.always]
         if self.unknown:
             data["uc"] = [each.to_json() for each in self.unknown]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        always: dict[Grant, str] = {}
-        if ALWAYS in data:
-            always = {(agent, tool, scope): by for agent, tool, scope, by in data[ALWAYS]}
+        # Format 8 stored lists, without a version and without arguments: these are asked again.
+        always = [Grant(**each) for each in data.get(ALWAYS, ()) if isinstance(each, Mapping)]
         unknown: Sequence[UnknownCall] = ()
         if "uc" in data:
             unknown = tuple(map(UnknownCall.from_json, data["uc"]))
@@ -241,6 +259,15 @@ class QuestionState(Component):
         """Take over what applies to the whole session from `counted`, for a run that has not
         started yet."""
         self.always, self.unknown = counted.always, counted.unknown
+
+    def grant(self, grant: Grant) -> None:
+        """Add an "always" approval. Those of other versions of the tool are dropped."""
+        kept = [
+            each
+            for each in self.always
+            if (each.agent, each.tool) != (grant.agent, grant.tool) or each.version == grant.version
+        ]
+        self.always = [*kept[1 - _MOST_GRANTS :], grant]
 
     def settle(self) -> None:
         """Close all open questions."""

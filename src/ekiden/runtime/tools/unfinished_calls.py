@@ -260,7 +260,7 @@ def _why_not_made(cursor: Cursor, steps: Mapping[str, Any], place: int, tool: st
         return _WITHDRAWN
     needs_approval = started is not None and str(started[place]).startswith(NEEDS_APPROVAL)
     # An "always" approval is stored with the result of the call.
-    is_granted = any(name == tool for _, name, _ in cursor.questions.always)
+    is_granted = any(each.tool == tool for each in cursor.questions.always)
     return _NOT_STARTED if needs_approval and not is_granted else None
 
 

@@ -106,15 +106,17 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "tool, call_id": "the call",
             "approved": "whether the tool runs",
             "status": (
-                "`answered`, `expired`, `cancelled` (withdrawn) or `unavailable` (no person could "
-                "be asked)"
+                "`answered`, `expired`, `cancelled` (withdrawn), `unavailable` (no person could be "
+                "asked) or `void` (the tool changed, or the approval expired, before the call "
+                "started: the person is asked again)"
             ),
             "by": "who decided or withdrew the question; `nobody` if there was no answer",
             "reason": "the person's reason, or the reason why there was no answer",
             "always": (
-                "further calls of the tool, or of the same program or host, need no approval in "
-                "this session; their events name the approver"
+                "further calls of the tool in `scope` need no approval in this session; their "
+                "events name the approver"
             ),
+            "version": "the version of the tool",
             "edited": (
                 "whether the person changed the arguments; `arguments` has the new arguments, as "
                 "JSON text"
@@ -212,8 +214,9 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
                 "deadline), the channel, and the time"
             ),
             "answer": (
-                "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; in events without "
-                "a session, these fields and `edited` are details of the event itself"
+                "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`, `scope`, `limits`; "
+                "in events without a session, these fields and `edited` are details of the event "
+                "itself"
             ),
             "task, assignee, snoozed_until_us, deadline_us": (
                 "in events without a session, if set: the waiting session, the assigned person, "
@@ -397,6 +400,8 @@ _ANSWERED: Final = {
         "text": "",
         "arguments": None,
         "always": False,
+        "scope": "call",
+        "limits": None,
     },
     "closed_at_us": 1794789440000000,
     "closed_by": "ada",

@@ -91,7 +91,7 @@ class Tills:
 async def test_an_always_approval_covers_calls_pending_at_the_same_time(first: int) -> None:
     tills = Tills(3)
     await tills.begin()
-    await tills.answer(first, "approve", always=True)
+    await tills.answer(first, "approve", always=True, scope="session")
     await tills.go_on()
     assert sorted(tills.paid) == [1, 2, 3]
     assert tills.told() == ["1 paid", "2 paid", "3 paid"]
@@ -108,7 +108,7 @@ async def test_a_rejection_of_one_call_overrides_an_always_approval_of_another(
 ) -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(granted, "approve", always=True)
+    await tills.answer(granted, "approve", always=True, scope="session")
     await tills.answer(3 - granted, "reject", text="not this one")
     await tills.go_on()
     assert tills.paid == [granted]
@@ -119,7 +119,7 @@ async def test_a_rejection_of_one_call_overrides_an_always_approval_of_another(
 async def test_a_cancelled_approval_overrides_an_always_approval_of_another_call() -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(1, "approve", always=True)
+    await tills.answer(1, "approve", always=True, scope="session")
     await Inbox(tills.store).cancel(tills.items[2], by="mira", reason="never mind")
     await tills.go_on()
     assert tills.paid == [1]
@@ -128,7 +128,7 @@ async def test_a_cancelled_approval_overrides_an_always_approval_of_another_call
 async def test_edited_arguments_of_one_call_override_an_always_approval_of_another() -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(1, "approve", always=True)
+    await tills.answer(1, "approve", always=True, scope="session")
     await tills.answer(2, "approve", arguments='{"cents":7}', confirm_edit=True)
     await tills.go_on()
     assert tills.paid == [1, 7]
@@ -137,7 +137,7 @@ async def test_edited_arguments_of_one_call_override_an_always_approval_of_anoth
 async def test_an_always_approval_overrides_an_expired_approval() -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(1, "approve", always=True)
+    await tills.answer(1, "approve", always=True, scope="session")
     tills.clock.advance(61)
     await run_timers(tills.store)
     await tills.go_on()
@@ -148,7 +148,7 @@ async def test_an_always_approval_overrides_an_expired_approval() -> None:
 async def test_a_rejection_that_races_with_an_always_approval_wins(granted: int) -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(granted, "approve", always=True)
+    await tills.answer(granted, "approve", always=True, scope="session")
     tills.store.before_withdrawal = partial(
         tills.answer, 3 - granted, "reject", text="too late for a yes"
     )
@@ -163,7 +163,7 @@ async def test_a_rejection_that_races_with_an_always_approval_wins(granted: int)
 async def test_a_crash_after_cancelling_a_question_does_not_ask_it_again(granted: int) -> None:
     tills = Tills()
     await tills.begin()
-    await tills.answer(granted, "approve", always=True)
+    await tills.answer(granted, "approve", always=True, scope="session")
     tills.store.before_withdrawal = tills.store.go_down
     with pytest.raises(StoreUnavailable):
         await Runner.resume(tills.team, Session("s", store=tills.store), run_config=tills.config)
@@ -182,7 +182,7 @@ async def test_an_always_approval_by_the_approver_covers_a_call_left_to_the_inbo
         async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
             if request.arguments == '{"cents":1}':
                 return "inbox"
-            return Approval(approved=True, by="ken", always=True)
+            return Approval(approved=True, by="ken", always=True, scope="session")
 
     tills = Tills()
     tills.config = replace(tills.config, approver=Hesitant())
@@ -199,7 +199,7 @@ async def test_an_always_for_one_scope_leaves_other_questions_open() -> None:
     odd = replace(pay, confirmation_scope=lambda given: "even" if "2" in given else "odd")
     tills.team = Team(Agent("till", model=tills.model, tools=[odd]))
     await tills.begin()
-    await tills.answer(3, "approve", always=True)
+    await tills.answer(3, "approve", always=True, scope="session")
     await tills.go_on()
     assert tills.paid == [3, 1]
     assert [item.id for item in await open_items(tills.store)] == [tills.items[2]]

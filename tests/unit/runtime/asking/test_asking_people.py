@@ -338,7 +338,7 @@ async def test_edited_arguments_are_used_only_if_the_edit_is_confirmed() -> None
 async def test_an_always_in_the_inbox_holds_for_the_session() -> None:
     till = Till(call("pay", cents=100), say("done"))
     item = await till.begin()
-    await Inbox(till.store).answer(item, choice="approve", by="mira", always=True)
+    await Inbox(till.store).answer(item, choice="approve", by="mira", always=True, scope="session")
     await till.go_on()
     assert till.paid == [100, 100]
     assert await open_items(till.store) == []

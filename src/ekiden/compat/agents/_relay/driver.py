@@ -253,8 +253,11 @@ class RelayApprover:
         name = getattr(tool, "qualified_name", None) or approved_name(
             tool, _object(request.arguments)
         )
-        decided = relay.context.decisions.of(agent.name, name, request.call_id)
-        if decided is not None:
+        decided = relay.context.decisions.of(
+            agent.name, name, request.call_id, version=request.tool_version
+        )
+        # An approval that became void is asked again.
+        if decided is not None and not (decided and request.changes):
             return await _approval(relay, decided, name, request.call_id)
         arguments: Any = _object(request.arguments)
         if isinstance(tool, HostedMCPTool):
@@ -415,11 +418,15 @@ async def answer(relay: Relay, store: Store, items: list[ToolApprovalItem]) -> N
     """
     inbox = Inbox(store)
     for item in items:
-        decided = relay.context.decisions.of(
-            item.agent.name, item.qualified_name or "", item.call_id or ""
-        )
-        if decided is None or item.inbox_id is None:
+        if item.inbox_id is None:
             continue
+        decisions, key = relay.context.decisions, (item.agent.name, item.qualified_name or "")
+        decided = decisions.of(*key, item.call_id or "")
+        if decided is None:
+            continue
+        if key in decisions.always:
+            with suppress(InboxItemNotFound):
+                decisions.pinned(key, (await inbox.get(item.inbox_id)).tool_version or "")
         said = ""
         if not decided:
             said = await rejection(relay, item.qualified_name or "", item.call_id or "")
