@@ -68,6 +68,8 @@ def tool_signature(tool: FunctionTool) -> str:
         mark = NEEDS_APPROVAL if tool.confirmation else ""
         known = _signatures[tool] = mark + digest(parts)[:_SIGNATURE_LENGTH]
     return known
+
+
 def tool_version(tool: FunctionTool[Any, Any]) -> str:
     """The digest of the tool: its definition for the model, its origin, and its code or the text
     `version`. It is computed at the first call, and again after a change of these fields. For
