@@ -88,8 +88,9 @@ def _is_try(event: Event) -> bool:
     return is_no or details.get("fired") is False or "rollback_failed" in details
 
 
-_OF_ITS_TIME = ("hash", "at", "request", "attempt", "item")
-"""In the details of an event: what has the time or chance in it, and differs in every run."""
+_OF_ITS_TIME = ("hash", "at", "request", "attempt", "item", "made_by", "sent")
+"""In the details of an event: what has the time or chance in it, and differs in every run. The
+first event after a restart tells the version of its agent again."""
 
 
 _OF_ITS_FIRING = ("seconds", "also")

@@ -51,7 +51,7 @@ def limits_for(arguments: str, given: Limits | None = None) -> dict[str, Any]:
     return found
 
 
-def is_covered(limits: Limits, arguments: str) -> bool:
+def is_within_limits(limits: Limits, arguments: str) -> bool:
     """Whether the call has the same arguments, all within their limits."""
     values = _object(arguments)
     return (

@@ -19,7 +19,7 @@ from ekiden import (
     function_tool,
 )
 from ekiden.core.agent import Team
-from ekiden.core.approvals import AlwaysScope, is_covered, limits_for
+from ekiden.core.approvals import AlwaysScope, is_within_limits, limits_for
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.profile import Confirmation
@@ -263,13 +263,13 @@ async def test_limits_that_do_not_cover_the_call_are_refused() -> None:
     ],
 )
 def test_limits(limits: Any, arguments: str, is_within: bool) -> None:
-    assert is_covered(limits, arguments) is is_within
+    assert is_within_limits(limits, arguments) is is_within
 
 
 def test_arguments_without_a_limit_must_be_equal() -> None:
     limits = limits_for('{"n": 1, "to": "a"}', {"n": {"max": 9}})
-    assert is_covered(limits, '{"n": 3, "to": "a"}')
-    assert not is_covered(limits, '{"n": 3, "to": "b"}')
+    assert is_within_limits(limits, '{"n": 3, "to": "a"}')
+    assert not is_within_limits(limits, '{"n": 3, "to": "b"}')
     with pytest.raises(UserError, match="not a JSON object"):
         limits_for("[1]")
 

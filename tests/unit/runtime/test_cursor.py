@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Usage
 from ekiden.handoff.requests import TriedHandoff
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion, UnknownCall
+from ekiden.runtime.state.cursor import Cursor, Grant, OpenQuestion, UnknownCall
 
 CHANGED: dict[str, dict[str, Any]] = {
     "progress": {
@@ -23,7 +23,12 @@ CHANGED: dict[str, dict[str, Any]] = {
     },
     "questions": {
         "open": {"1.1.a1": OpenQuestion("query", "msg_1", "b")}, "person_us": 5,
-        "always": {("a", "t", ""): "eve"},
+        "always": [
+            Grant(
+                agent="a", tool="t", version="v", limits=None, within="", by="eve", until_us=9,
+                step="1.1.ask.t0",
+            )
+        ],
         "unknown": (UnknownCall(key="1.1.t0", tool="t", arguments="{}", version="v", agent="a"),),
     },
     "guardrails": {"checks": 1, "found": [{"type": "input"}], "repairs": {"g": 1}},

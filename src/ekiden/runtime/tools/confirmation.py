@@ -12,7 +12,7 @@ from itertools import count
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.approvals import AlwaysScope, Limits, is_covered, limits_for
+from ekiden.core.approvals import AlwaysScope, Limits, is_within_limits, limits_for
 from ekiden.core.conversation.model import Item
 from ekiden.core.current_agent import acting_as
 from ekiden.core.dataclass import dataclass
@@ -293,7 +293,7 @@ def _covers(run: RunState, grant: Grant, tool: FunctionTool, call: Item) -> bool
     about = run.agent.name, tool.name, _within(tool, call)
     if (grant.agent, grant.tool, grant.within) != about:
         return False
-    return grant.limits is None or is_covered(grant.limits, call.get("arguments") or "")
+    return grant.limits is None or is_within_limits(grant.limits, call.get("arguments") or "")
 
 
 async def _granted(
