@@ -115,11 +115,12 @@ class OtlpServer(LoopbackServer):
         return [span.name for span in self.spans]
 
     async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
-        """Take one batch."""
-        assert request.method == "POST", request.method
-        assert request.path == _PATH, request.path
-        assert request.headers["content-type"] == _PROTOBUF, request.headers["content-type"]
-        batch = ExportTraceServiceRequest.FromString(_plain(request))
+        """Take one batch, or refuse a request that is none."""
+        try:
+            batch = _batch(request)
+        except AssertionError as exc:
+            await reply.text(str(exc), status=400)
+            return
         default: tuple[int, Mapping[str, str]] = (self.default_status, {})
         status, headers = self._answers.popleft() if self._answers else default
         async with self._changed:
@@ -129,6 +130,13 @@ class OtlpServer(LoopbackServer):
             self._changed.notify_all()
         answer = ExportTraceServiceResponse().SerializeToString().decode("ascii")
         await reply.text(answer, status=status, headers={**headers, "content-type": _PROTOBUF})
+
+
+def _batch(request: HttpRequest) -> ExportTraceServiceRequest:
+    assert request.method == "POST", request.method
+    assert request.path == _PATH, request.path
+    assert request.headers["content-type"] == _PROTOBUF, request.headers["content-type"]
+    return ExportTraceServiceRequest.FromString(_plain(request))
 
 
 def _plain(request: HttpRequest) -> bytes:
