@@ -136,7 +136,8 @@ def _batch(request: HttpRequest) -> ExportTraceServiceRequest:
     assert request.method == "POST", request.method
     assert request.path == _PATH, request.path
     assert request.headers["content-type"] == _PROTOBUF, request.headers["content-type"]
-    return ExportTraceServiceRequest.FromString(_plain(request))
+    batch: ExportTraceServiceRequest = ExportTraceServiceRequest.FromString(_plain(request))
+    return batch
 
 
 def _plain(request: HttpRequest) -> bytes:
