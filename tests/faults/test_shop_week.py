@@ -42,6 +42,9 @@ def test_a_day_with_kills_an_outage_and_a_deployment_leaves_nothing_wrong(
     assert sum(report["kills"].values()) == DAY.kills
     assert report["resumed"] > 0
     assert report["model"]["unavailable"] > 0
+    choices = ("repeated", "entered", "abandoned")
+    assert all(report["figures"][f"effects_{choice}"] > 0 for choice in choices)
+    assert report["figures"]["payments_repeated"] > 0
 
 
 @pytest.mark.slow
@@ -142,6 +145,15 @@ BOOKS = {
         "update attempts set outcome = 'violation' where outcome = 'paid'",
         "payments",
     ),
+    "a call that was given up is paid, too": (
+        "insert into payments select replace(key, 'c1r1', 'c1'), order_id, cents, at "
+        "from payments where key like '%.c1r1'",
+        "unknown_effects",
+    ),
+    "a call that replaces another one is paid with another key": (
+        "update payments set key = replace(key, 'c1r1', 'c2')",
+        "unknown_effects",
+    ),
     "a compensation is forgotten": (
         "update pickups set state = 'reserved' where state = 'released'",
         "pickups",
@@ -217,6 +229,16 @@ STORE = {
     ),
     "a question has another answer": (
         'update documents set body = replace(body, \'"reject","by\', \'"approve","by\') '
+        "where collection like 'inbox.%'",
+        "inbox",
+    ),
+    "a person repeated a call whose result is entered": (
+        "update documents set body = replace(body, "
+        '\'"choice":"enter a result"\', \'"choice":"repeat"\') where collection like \'inbox.%\'',
+        "unknown_effects",
+    ),
+    "a call that cannot be repeated could be": (
+        "update documents set body = replace(body, '[\"enter', '[\"repeat\",\"enter') "
         "where collection like 'inbox.%'",
         "inbox",
     ),

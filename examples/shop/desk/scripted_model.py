@@ -195,6 +195,24 @@ def _plan(request: Request) -> AnswerStep:
     return say(json.dumps({"reasoning": "One task for each subject.", "tasks": tasks}))
 
 
+def _till(request: Request) -> AnswerStep:
+    [tool] = [tool for tool in request.tools if tool in request.text]
+    if tool not in request.done:
+        found = re.search(r"{.*}", request.text)
+        assert found is not None
+        return call(tool, **json.loads(found[0]))
+    paid = request.done[tool]
+    if not isinstance(paid, dict):
+        return request.say(
+            f"It is not known whether order {request.order} is paid.",
+            f"不清楚订单 {request.order} 是否已付款。",
+        )
+    return request.say(
+        f"{paid['paid_cents']} cents for order {request.order} are paid.",
+        f"订单 {request.order} 已付款 {paid['paid_cents']} 分。",
+    )
+
+
 def _joined(request: Request) -> AnswerStep:
     return say(" ".join(re.findall(r"```\n(.*?)\n```", request.text, flags=re.DOTALL)))
 
@@ -204,6 +222,7 @@ _AGENTS: Mapping[str, Callable[[Request], AnswerStep]] = {
     "You are the order desk": _orders,
     "You are the refund desk": _refunds,
     "You are the shipping desk": _shipping,
+    "You are the till": _till,
     "Several agents worked on": _joined,
 }
 """Who speaks, by a part of the instructions."""

@@ -123,7 +123,7 @@ def _problem(week: Week, keep: Path | None) -> str | None:
         return "a week has at least one day and one conversation"
     if min(week.tail_days, week.kills, week.outages, week.deploys) < 0:
         return "no number may be below 0"
-    if week.outages + week.deploys >= week.slots:
+    if week.outages + 2 * week.deploys >= week.slots:
         return f"{week.days} days have no room for so many outages and deployments"
     if shutil.which("cc") is None:
         return "to move the clock of the processes, a C compiler is needed (cc)"

@@ -22,7 +22,7 @@ from pathlib import Path
 from ekiden import EkidenError
 
 from . import consistency, outcome
-from .records import NoWeek, Records, read
+from .records import NoWeek, Records, is_about_unknown_effect, read
 
 _MOST_SHOWN = 10
 
@@ -43,6 +43,7 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     outcome.pickups,
     outcome.approvals,
     outcome.inbox,
+    outcome.unknown_effects,
     consistency.queues,
     consistency.waits,
     consistency.steps,
@@ -69,6 +70,8 @@ def figures(records: Records) -> dict[str, int]:
     attempts = Counter(row["outcome"] for row in records.books["attempts"])
     handoffs = Counter(status for *_, status in records.handoffs.values())
     paid = [row["cents"] for row in records.books["payments"]]
+    unknown = filter(is_about_unknown_effect, records.items)
+    choices = Counter(item["answer"]["choice"] for item in unknown if item["answer"])
     return {
         "conversations": len(records.plan["conversations"]),
         "runs": len(records.runs),
@@ -78,6 +81,10 @@ def figures(records: Records) -> dict[str, int]:
         "questions_to_people": len(records.items),
         "questions_to_agents": len(records.asks),
         "refused_approvals": sum(call.output == "inbox.forbidden" for call in records.calls),
+        "unknown_effects": choices.total(),
+        "effects_repeated": choices["repeat"],
+        "effects_entered": choices["enter a result"],
+        "effects_abandoned": choices["abandon"],
         "rollbacks": handoffs["rolled_back"],
         "sessions": len(records.store["sessions"]),
         "events": len(records.store["events"]),

@@ -12,7 +12,7 @@ from typing import Any
 
 from ekiden.memory import space_of
 
-from .records import Records, Row, is_from_customer, same
+from .records import Records, Row, is_abandoned_by_code, is_from_customer, same
 
 _KEPT_S = 23 * 3600
 """Answered questions between agents, and requests to the server, are removed after a day."""
@@ -154,12 +154,12 @@ def waits(records: Records) -> Iterator[str]:
 
 
 _DECISION = ("approved", "status", "by", "reason", "always")
-_PERSON = r"\.ask\.[tc]\d+\.[0-9a-f]+$|\.p\d+$"
+_PERSON = r"\.ask\.[tc]\d+\.[0-9a-f]+$|\.p\d+$|\.xt?\d+$"
 _STEPS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     (r"\.q\d+$|\.try\.\d+$", lambda r: (r["id"], r["who"], r["state"], _payload(r["answer"]))),
     (r"\.ask\.[tc]\d+$", lambda r: (r["of"], *map(r.get, _DECISION))),
     (_PERSON, lambda r: (r["id"], r["who"], r["state"], r["answer"])),
-    (r"\.i\d+$", lambda r: (r[0], json.loads(r[1]))),
+    (r"\.i\d+(r\d+)?$", lambda r: (r[0], json.loads(r[1]))),
     (r"\.0\.before$", lambda r: (r["outcome"], r["cursor"]["hd"], r["variables"])),
     (r"\.plan$", lambda r: [(t["task_id"], t["agent"], t["description"]) for t in r["tasks"]]),
     (r"\.result$", lambda r: (r[1]["task_id"], r[1]["agent"], r[1]["success"])),
@@ -206,6 +206,11 @@ def _wanted_steps(records: Records) -> Iterator[tuple[Any, ...]]:
         if item["status"] != "open":
             facts = (item["id"], item["role"], item["status"], item["answer"])
             yield item["session_id"], "person", facts
+        if is_abandoned_by_code(item):  # No event has this call.
+            about = item["context"]
+            run, _, place = about["idempotency_key"].rpartition(":")[2].rpartition(".")
+            called = (about["tool"], json.loads(about["arguments"]))
+            yield item["session_id"], f"{run}.i{place[1:]}", called
     for session in records.sessions:
         yield from _begun_runs(records, session)
         yield from _planned_tasks(records, session)

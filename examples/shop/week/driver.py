@@ -143,13 +143,27 @@ class Driver:
             self.report.problems.append(f"{step['session']}: there is no question to answer")
             return None
         person = self._site.clients[step["by"]]
+        choice, text = step["choice"], step["text"]
+        if step["do"] == "settle":
+            choice, text = self._looked_up(item)
         try:
-            await person.inbox.answer(item.id, step["choice"], text=step["text"])
+            await person.inbox.answer(item.id, choice, text=text)
         except InboxItemClosed as exc:
             # The server was killed after it stored the answer, so the request was repeated.
             if (await person.inbox.get(item.id)).closed_by != step["by"]:
                 self.report.problems.append(f"{step['session']}: {exc}")
         return await self._deadline(step)
+
+    def _looked_up(self, item: InboxItem) -> tuple[str, str]:
+        """The answer of a person who looks into the ledger for a call whose effect is unknown."""
+        assert item.context is not None
+        if "repeat" in item.options:
+            return "repeat", ""
+        found = self._site.books.rows(
+            "select order_id, cents as paid_cents, at as paid_at from payments where key = ?",
+            item.context["idempotency_key"],
+        )
+        return ("enter a result", json.dumps(found[0])) if found else ("abandon", "")
 
     async def _deadline(self, step: Mapping[str, Any]) -> Run | None:
         session = step["session"]
@@ -179,6 +193,10 @@ class Driver:
         await self._site.kill(name)
 
     async def _deploy(self, fault: Mapping[str, Any]) -> None:
+        paying: set[bytes] = set()
+        async with asyncio.timeout(_STEP_S):
+            while len(paying) < fault["after"]:
+                paying.add(await self._site.paying.readline())
         await self._site.deploy()
 
     async def _outage(self, fault: Mapping[str, Any]) -> None:
@@ -208,7 +226,12 @@ class Driver:
         self.report.problems += [f"{run.session_id} failed again: {run.error}" for run in again]
 
 
-_STEPS = {"message": Driver._message, "answer": Driver._answer, "deadline": Driver._deadline}
+_STEPS = {
+    "message": Driver._message,
+    "answer": Driver._answer,
+    "settle": Driver._answer,
+    "deadline": Driver._deadline,
+}
 _FAULTS = {"kill": Driver._kill, "deploy": Driver._deploy}
 """These happen while the steps of the instant are performed."""
 _FIRST = {"outage": Driver._outage, "recovery": Driver._recover, "price": Driver._set_price}

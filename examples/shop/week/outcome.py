@@ -9,10 +9,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from .records import Call, Records, Row, is_from_customer, same
+from .records import (
+    Call,
+    Records,
+    Row,
+    is_abandoned_by_code,
+    is_about_unknown_effect,
+    is_from_customer,
+    same,
+)
 
 LIMIT_CENTS = 10_000
 """Larger refunds need the approval of a person."""
+PAYOUT_TOOLS = ("pay_postage", "pay_bonus", "pay_damage")
+"""They pay without approval, and are interrupted by the deployment."""
 SUSPICIOUS = 5
 """So many earlier refunds are a high risk."""
 _CARD = re.compile(r"\d{4} \d{4} \d{4} \d{4}")
@@ -142,7 +152,8 @@ def orders(records: Records) -> Iterator[str]:
 def payments(records: Records) -> Iterator[str]:
     """Exactly the planned refunds are paid, each once: the plan, the sessions, the ledger and its
     attempts say the same."""
-    paid = [each for each in _refunds(records) if isinstance(each.output, dict)]
+    paying = _calls_of(records, "refund", *PAYOUT_TOOLS)
+    paid = [each for each in paying if isinstance(each.output, dict)]
     yield from same(
         "payments of the plan and of the sessions",
         [(step["session"], *pay) for step in records.steps for pay in step["pays"].items()],
@@ -225,15 +236,15 @@ def _values(row: Row) -> tuple[Any, ...]:
     return tuple(row.values())
 
 
-def _refunds(records: Records) -> list[Call]:
-    return [each for each in records.calls if each.tool == "refund"]
+def _calls_of(records: Records, *tools: str) -> list[Call]:
+    return [each for each in records.calls if each.tool in tools]
 
 
 def approvals(records: Records) -> Iterator[str]:
     """A large payment has the approval of a person who saw its amount, and a small one needs
     none. What was approved last is paid."""
     wanted, found = [], []
-    for call in _refunds(records):
+    for call in _calls_of(records, "refund"):
         is_approved = isinstance(call.output, dict)
         run, _, place = call.step.rpartition(".")
         wanted.append((call.session, f"{run}.ask.{place}", is_approved))
@@ -266,7 +277,7 @@ def inbox(records: Records) -> Iterator[str]:
             item["status"],
             item["closed_by"],
             item["answer"] and item["answer"]["choice"],
-            item["arguments"] and json.loads(item["arguments"]),
+            _shown(item),
         )
         for item in items
     ]
@@ -300,11 +311,40 @@ def inbox(records: Records) -> Iterator[str]:
     )
 
 
+def _shown(item: Row) -> Any:
+    """What people see of the call that a question is about."""
+    if is_about_unknown_effect(item):
+        about = item["context"]
+        arguments = json.loads(about["arguments"])
+        return {"tool": about["tool"], "arguments": arguments, "options": item["options"]}
+    return item["arguments"] and json.loads(item["arguments"])
+
+
+def unknown_effects(records: Records) -> Iterator[str]:
+    """Each interrupted payment is made once, as a person decided: with its key, or, if it was given
+    up, not with its key; code then makes another call."""
+    ledger = {row["key"]: row["order_id"] for row in records.books["payments"]}
+    wanted: list[tuple[Any, ...]] = []
+    for item in filter(is_about_unknown_effect, records.items):
+        key, order = item["context"]["idempotency_key"], _shown(item)["arguments"]["order_id"]
+        choice = item["answer"]["choice"]
+        decided = {"choice": choice, "by": item["closed_by"]}
+        if choice == "abandon" and key in ledger:
+            yield f"{key} was given up, and is paid"
+        if is_abandoned_by_code(item):
+            wanted.append((f"{key}r1", order, None))
+        else:
+            wanted.append((key, None if choice == "abandon" else order, decided))
+    calls = _calls_of(records, *PAYOUT_TOOLS)
+    found = [(each.key, ledger.get(each.key), each.decided) for each in calls]
+    yield from same("decisions and payments", wanted, found)
+
+
 def _planned_questions(records: Records) -> Iterator[tuple[Any, ...]]:
     planned: dict[str, list[list[Any]]] = defaultdict(list)
     for step in records.steps:
         questions = planned[step["session"]]
-        if step["do"] == "answer":
+        if step["do"] in ("answer", "settle"):
             questions[-1][1:4] = ("answered", step["by"], step["choice"])
         elif step["do"] == "deadline":
             questions[-1][1:4] = ("expired", "nobody", None)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .stories import HOUR_S, NEEDS_PROVIDER, SLOTS, STORIES, Conversation, time_of
+from .stories import HOUR_S, NEEDS_DEPLOY, NEEDS_PROVIDER, SLOTS, STORIES, Conversation, time_of
 
 OUTAGES = ("unavailable", "cut", "busy", "hang")
 """What the provider does in the first, the second … outage."""
@@ -25,7 +25,8 @@ class Fault:
     do: str
     what: str = ""
     after: int = 0
-    """For a kill: how many steps of this instant have ended."""
+    """For a kill: how many steps of this instant have ended. For a deployment: how many tools are
+    paying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ class Week:
         slots = self.slots
         closed = chance.sample(range(1, slots), self.outages)
         deploys = sorted(
-            chance.sample([s for s in range(1, slots) if s not in closed], self.deploys)
+            # Who looks into an interrupted payment needs a later instant.
+            chance.sample([s for s in range(1, slots - 1) if s not in closed], self.deploys)
         )
         made = [
             self._conversation(number, chance, closed, deploys)
@@ -82,8 +84,8 @@ class Week:
     def _conversation(
         self, number: int, chance: random.Random, closed: list[int], deploys: list[int]
     ) -> Conversation:
-        weights = [weight for weight, _ in STORIES.values()]
-        kinds = list(STORIES)
+        kinds = [kind for kind in STORIES if deploys or kind not in NEEDS_DEPLOY]
+        weights = [STORIES[kind][0] for kind in kinds]
         [kind] = kinds[number : number + 1] or chance.choices(kinds, weights)
         made = Conversation(
             id=f"c{number:05}",
@@ -93,7 +95,7 @@ class Week:
             slot=chance.randrange(self.slots),
             is_chinese=chance.random() < 0.4,
             closed=closed if kind in NEEDS_PROVIDER else (),
-            deploy_at=time_of(deploys[0]) if deploys else None,
+            deploy_slot=deploys[0] if deploys else None,
         )
         STORIES[kind][1](made)
         return made
@@ -106,7 +108,8 @@ class Week:
         deploys: list[int],
     ) -> list[Fault]:
         steps = [step.at for each in made for step in each.steps]
-        found = [Fault(at=time_of(slot), do="deploy") for slot in deploys]
+        paying = sum(each.kind in NEEDS_DEPLOY for each in made)
+        found = [Fault(at=time_of(slot), do="deploy", after=paying) for slot in deploys]
         for number, slot in enumerate(closed):
             what = OUTAGES[number % len(OUTAGES)]
             found.append(Fault(at=time_of(slot), do="outage", what=what))

@@ -41,6 +41,8 @@ class Call:
     output: Any
     is_refused: bool
     """Whether the tool did not run."""
+    decided: Row | None
+    """What a person decided because the effect of the call was unknown."""
 
 
 @dataclass(kw_only=True)
@@ -125,6 +127,7 @@ class Records:
                         arguments=json.loads(asked[item["call_id"]]["arguments"]),
                         output=_parsed(item["output"]),
                         is_refused="not_run" in event["details"],
+                        decided=event["details"].get("decided"),
                     )
                 )
         return found
@@ -193,6 +196,18 @@ class Records:
     def root(self, session: str) -> str:
         """The customer's session for which an agent's session works."""
         return str(self.sessions[session]["meta"].get("correlation_id", session))
+
+
+def is_about_unknown_effect(item: Row) -> bool:
+    """Whether a question to people is about a call whose effect is unknown."""
+    return (item["context"] or {}).get("code") == "run.call_changed"
+
+
+def is_abandoned_by_code(item: Row) -> bool:
+    """Whether the question is about a call of code that a person gave up, so that the code made
+    another one."""
+    is_code = is_about_unknown_effect(item) and item["from_agent"] == "payouts"
+    return is_code and item["answer"]["choice"] == "abandon"
 
 
 def is_from_customer(item: Row) -> bool:

@@ -26,7 +26,7 @@ from ..desk.books import Books
 SHOP = Path(__file__).parents[1]
 ROOT = SHOP.parents[1]
 PEOPLE = ("anna", "ben")
-_TEAM = ("--team", "desk.intruder:team")
+_TEAM = ("--team", "desk.week_team:team")
 _CLIENT: Mapping[str, Any] = {"retries": 10, "timeout_s": 120.0}
 """Killed servers are back within seconds."""
 
@@ -87,6 +87,8 @@ class Site:
         self.store = ""
         self.crew: dict[str, Process] = {}
         """Who runs or accepts sessions, by name: these are killed and deployed."""
+        self.paying = asyncio.StreamReader()
+        """The orders that are being paid by tools that do not return, one on each line."""
         self._changing = asyncio.Lock()
         """A process that is being started must not be killed before it is ready."""
         self._stack = AsyncExitStack()
@@ -113,6 +115,7 @@ class Site:
         ignored = shutil.ignore_patterns("week", "__pycache__", "*.db*", "README.md")
         shutil.copytree(SHOP, self.build, ignore=ignored)
         shutil.copytree(SHOP / "week" / "build1", self.build, dirs_exist_ok=True)
+        await self._open_pipe()
         self._clock = MovedClock(self.folder, compiled_clock(self.folder), "clock")
         self._started = time.time()
         moved = {**self._clock.env, "EKIDEN_TEST_CLOCK_BOOT": "1"}
@@ -127,6 +130,7 @@ class Site:
             "HOME": str(self.folder),
             "PYTHONDONTWRITEBYTECODE": "",  # Restarted processes must not compile everything.
             "SHOP_BOOKS": str(self.folder / "books.db"),
+            "SHOP_PAYING": str(self.folder / "paying"),
             "EKIDEN_STORE": self.store,
             "EKIDEN_TRUST": "1",
             "EKIDEN_SERVER_RATE": "0",
@@ -157,6 +161,16 @@ class Site:
         )
         workers = ["worker-1", "worker-2"] if self.kind == "postgresql" else []
         await asyncio.gather(*(self.start(name) for name in ("server", *workers)))
+
+    async def _open_pipe(self) -> None:
+        path = self.folder / "paying"
+        os.mkfifo(path)
+        # Open for writing too, so that it does not end when a tool closes it.
+        pipe = os.fdopen(os.open(path, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self.paying), pipe
+        )
+        self._stack.callback(transport.close)
 
     def _add(self, name: str, *arguments: str, folder: Path | None = None) -> Process:
         """Start a process that lives until the end."""
@@ -194,7 +208,10 @@ class Site:
             await _stopped(name, process)
 
     async def deploy(self) -> None:
-        """Start the second build, and stop the first: workers overlap, the server cannot."""
+        """Start the second build, and end the first: workers overlap, the server cannot.
+
+        Processes that run sessions are killed while their tools pay.
+        """
         async with self._changing:
             await self._deploy()
 
@@ -207,7 +224,10 @@ class Site:
         for name, old in list(self.crew.items()):
             if name != "server":
                 await self.start(name)
-            await _stopped(name, old)
+            if name == "server" and self.kind == "postgresql":
+                await _stopped(name, old)
+            else:
+                await old.end(signal.SIGKILL)
             if name == "server":
                 await self.start(name)
 

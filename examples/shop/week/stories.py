@@ -6,6 +6,7 @@ To add a kind, write a function that adds steps to a `Conversation`, and list it
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,7 @@ class Step:
     at: int
     """Seconds since the beginning of the week."""
     session: str
-    do: Literal["message", "answer", "deadline"]
+    do: Literal["message", "answer", "settle", "deadline"]
     text: str = ""
     to: str | None = None
     """The agent that gets the message; by default the reception."""
@@ -48,7 +49,8 @@ class Step:
     says: Sequence[str] = ()
     """Parts of the run's answer. For a rejected message: the code of the error."""
     asks: Mapping[str, Any] | None = None
-    """The arguments that people see in the question that this step leads to."""
+    """The arguments that people see in the question that this step leads to. If the effect of a
+    call is unknown: also its tool, and the choices."""
     pays: Mapping[str, int] = field(default_factory=dict)
     """Payments of this step in cents, by order."""
     pickups: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Conversation:
     is_chinese: bool
     closed: Collection[int] = ()
     """Slots in which the provider does not answer."""
-    deploy_at: int | None = None
+    deploy_slot: int | None = None
     kind: str = ""
     steps: list[Step] = field(default_factory=list)
     orders: list[dict[str, Any]] = field(default_factory=list)
@@ -114,6 +116,11 @@ class Conversation:
         by = self.chance.choice(_PEOPLE)
         self._add("answer", after, session=self.id, choice=choice, by=by, **step)
 
+    def settle(self, choice: str, **step: Any) -> None:
+        """A person looks into the ledger, and makes this choice about an interrupted payment."""
+        by = self.chance.choice(_PEOPLE)
+        self._add("settle", 1, session=self.id, choice=choice, by=by, **step)
+
     def deadline(self, **step: Any) -> None:
         """No person answers, so the question expires."""
         self._add("deadline", EXPIRY, session=self.id, **step)
@@ -131,7 +138,7 @@ class Conversation:
     def where(self, order: str) -> list[str]:
         """What the desk says about an order now: the second build also estimates the days."""
         says = [order, next(each["state"] for each in self.orders if each["id"] == order)]
-        if self.deploy_at is not None and time_of(self.slot) > self.deploy_at:
+        if self.deploy_slot is not None and self.slot > self.deploy_slot:
             says.append(self.words("It arrives in ", "天送到"))
         return says
 
@@ -282,6 +289,51 @@ def _preference(c: Conversation) -> None:
     c.message(text, after=c.chance.randint(1, 8), session=later, says=[style])
 
 
+def _pay_out(c: Conversation, tool: str, choice: str, *, is_paid: bool) -> None:
+    """The process of a tool that pays is killed at the deployment, after or before the payment.
+    The tool has other parameters afterwards, so a person decides about the call. If the call is
+    given up, the agent that is code pays with another one."""
+    assert c.deploy_slot is not None
+    c.slot = c.deploy_slot
+    cents = c.chance.randint(100, 10_000)
+    order = c.order(cents=cents, is_back=is_paid)
+    arguments: dict[str, Any] = _refund(order, cents)
+    if tool == "pay_damage":
+        arguments["article"] = c.orders[0]["article"]
+    choices = ["repeat"] if choice == "repeat" else []
+    asks = {
+        "tool": tool,
+        "arguments": arguments,
+        "options": [*choices, "enter a result", "abandon"],
+    }
+    # Numbers, not chance: also a short week has both agents, and all three tools.
+    to = ("payouts", "till")[c.number // 2 % 2]
+    c.chains[c.id] = ["user", to]
+    given = json.dumps(arguments, ensure_ascii=False)
+    text = c.words(f"Please call {tool}: {given}", f"请调用 {tool}：{given}")
+    c.message(text, to=to, status="waiting", asks=asks)
+    if (to, choice) == ("till", "abandon"):
+        c.settle(choice, says=[order, c.words("not known", "不清楚")])
+    else:
+        c.settle(choice, says=[f"{cents}", order], pays={order: cents})
+
+
+_REWRITTEN = ("pay_bonus", "pay_damage")
+"""The second build does not accept the arguments of these tools."""
+
+
+def _repeated_payout(c: Conversation) -> None:
+    _pay_out(c, "pay_postage", "repeat", is_paid=c.number % 2 == 0)
+
+
+def _entered_payout(c: Conversation) -> None:
+    _pay_out(c, _REWRITTEN[c.number % 2], "enter a result", is_paid=True)
+
+
+def _abandoned_payout(c: Conversation) -> None:
+    _pay_out(c, _REWRITTEN[c.number % 2], "abandon", is_paid=False)
+
+
 STORIES: Mapping[str, tuple[int, Callable[[Conversation], None]]] = {
     "where": (24, _where),
     "small_refund": (20, _small_refund),
@@ -297,7 +349,12 @@ STORIES: Mapping[str, tuple[int, Callable[[Conversation], None]]] = {
     "complaint": (6, _complaint),
     "card_number": (3, _card_number),
     "preference": (3, _preference),
+    "repeated_payout": (1, _repeated_payout),
+    "entered_payout": (1, _entered_payout),
+    "abandoned_payout": (1, _abandoned_payout),
 }
 """Each kind with its weight."""
 NEEDS_PROVIDER = frozenset({"complaint"})
 """A task of a plan that fails in an outage is reported as missing, and not repeated."""
+NEEDS_DEPLOY = frozenset({"repeated_payout", "entered_payout", "abandoned_payout"})
+"""A tool is interrupted by the deployment."""

@@ -1,4 +1,4 @@
-"""The team of the week: the desk, and an agent that tries to approve a refund itself.
+"""An agent that tries to approve a refund itself.
 
 To try a further way, add a tool to `WAYS`.
 """
@@ -10,7 +10,7 @@ import json
 import os
 import re
 
-from ekiden import Agent, CodeContext, Ekiden, InboxForbidden, Team, function_tool, load_team
+from ekiden import Agent, CodeContext, Ekiden, InboxForbidden, function_tool
 
 
 async def _approve(order_id: str) -> str:
@@ -49,6 +49,4 @@ async def intrude(ctx: CodeContext) -> str:
     return " ".join([await ctx.call(way, order_id=order_id) for way in WAYS])
 
 
-_desk = load_team("desk.team:team")
-_intruder = Agent("intruder", run=intrude, tools=WAYS)
-team = Team(*_desk, _intruder, entry=_desk.entry.name)
+intruder = Agent("intruder", run=intrude, tools=WAYS)
