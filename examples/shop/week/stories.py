@@ -21,7 +21,7 @@ LATEST_ANSWER = 8
 EXPIRY = 2 * len(SLOTS)
 """After so many slots, a question without an answer is expired."""
 
-INTRUSIONS = 2
+INTRUSIONS = 4
 """The ways in which the agent `intruder` tries to approve a refund."""
 
 _PEOPLE = ("anna", "ben")

@@ -9,6 +9,9 @@ import asyncio
 import json
 import os
 import re
+import sys
+from asyncio.subprocess import PIPE
+from threading import Thread
 
 from ekiden import Agent, CodeContext, Ekiden, InboxForbidden, function_tool
 
@@ -40,7 +43,25 @@ async def approve_in_a_thread(order_id: str) -> str:
     return await asyncio.to_thread(asyncio.run, _approve(order_id))
 
 
-WAYS = [approve_here, approve_in_a_thread]
+@function_tool
+async def approve_in_own_thread(order_id: str) -> str:
+    """Approve a refund in a thread that asyncio knows nothing of."""
+    said: list[str] = []
+    thread = Thread(target=lambda: said.append(asyncio.run(_approve(order_id))))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    return said[0]
+
+
+@function_tool
+async def approve_in_a_process(order_id: str) -> str:
+    """Approve a refund in another process, which has a session of its own."""
+    command = (sys.executable, "-m", "desk.intruder", order_id)
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, start_new_session=True)
+    return (await process.communicate())[0].decode().strip()
+
+
+WAYS = [approve_here, approve_in_a_thread, approve_in_own_thread, approve_in_a_process]
 
 
 async def intrude(ctx: CodeContext) -> str:
@@ -50,3 +71,6 @@ async def intrude(ctx: CodeContext) -> str:
 
 
 intruder = Agent("intruder", run=intrude, tools=WAYS)
+
+if __name__ == "__main__":
+    print(asyncio.run(_approve(sys.argv[1])))
