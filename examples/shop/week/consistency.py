@@ -165,7 +165,7 @@ _STEPS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     (r"\.result$", lambda r: (r[1]["task_id"], r[1]["agent"], r[1]["success"])),
     (r"\.plan\d*\.m1$", lambda r: _tasks_of(r[0]["content"][0]["text"])),
     (r"\.answer\d*\.m1$", lambda r: r[0]["content"][0]["text"]),
-    (r"\.began$|\.aggregating$", lambda r: None),
+    (r"\.began$|\.aggregating$|\.sent\.\d+$", lambda r: None),
 )
 """The facts in the results of steps, by the ends of their keys."""
 
@@ -212,8 +212,17 @@ def _wanted_steps(records: Records) -> Iterator[tuple[Any, ...]]:
             called = (about["tool"], json.loads(about["arguments"]))
             yield item["session_id"], f"{run}.i{place[1:]}", called
     for session in records.sessions:
+        for key in {each.get("sent") for each in _model_calls(records, session)} - {None}:
+            yield session, key, None
         yield from _begun_runs(records, session)
         yield from _planned_tasks(records, session)
+
+
+def _model_calls(records: Records, session: str) -> Iterator[Row]:
+    """The details of the model calls of a session."""
+    for event in records.events[session]:
+        if event["type"] == "llm_call":
+            yield event["details"] or {}
 
 
 def _begun_runs(records: Records, session: str) -> Iterator[tuple[Any, ...]]:
@@ -251,6 +260,7 @@ _KEYS = {"shop": ["read", "run"], "anna": ["answer", "read"], "ben": ["answer", 
 _COLLECTIONS = {
     *("api_keys", "api_key_uses", "idempotency", "bus.presence", "inbox.open", "inbox.done"),
     *("inbox.order", "timers", "housekeeping", "ekiden.store", "workers", "workers.beats"),
+    "versions",
 }
 
 
@@ -277,6 +287,16 @@ def documents(records: Records) -> Iterator[str]:
         if step["at"] > since and step["status"] != "failed"
     }
     yield from same("recent requests for runs", kept, begun & kept)
+    used = {
+        call["made_by"].partition("/")[2]
+        for session in records.sessions
+        for call in _model_calls(records, session)
+        if "made_by" in call
+    }
+    stored = records.documents("versions")
+    yield from same("parts of requests", used, [key for key in stored if "/" not in key])
+    noted = {key.partition("/")[0] for key in stored if "/" in key}
+    yield from same("sessions that use parts of requests", used, noted)
     unknown = {row["collection"] for row in records.store["documents"]} - _COLLECTIONS
     yield from same("collections of documents", [], unknown)
 
