@@ -62,6 +62,7 @@ from ekiden.core.errors import ModelRefused as ModelRefused
 from ekiden.core.errors import ModelTimeout as ModelTimeout
 from ekiden.core.errors import NoRoute as NoRoute
 from ekiden.core.errors import OutOfBudgetError as OutOfBudgetError
+from ekiden.core.errors import RequestNotRecorded as RequestNotRecorded
 from ekiden.core.errors import RoutingError as RoutingError
 from ekiden.core.errors import SessionBusy as SessionBusy
 from ekiden.core.errors import SessionError as SessionError

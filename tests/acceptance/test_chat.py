@@ -91,6 +91,7 @@ def test_json_output_has_a_line_for_every_event(ekiden: Ekiden) -> None:
         "moves": ["initiated", "validating", "transferring"],
         "reason": "a question about an order",
         "session_id": session_id,
+        "made_by": lines[2]["made_by"],
         "seq": 4,
     }
     assert lines[6] == {
@@ -99,6 +100,7 @@ def test_json_output_has_a_line_for_every_event(ekiden: Ekiden) -> None:
         "agent": "orders",
         "output": ANSWER.rstrip(),
         "outcome": "done",
+        "conclusion": "succeeded",
         "chain": ["user", "triage", "orders"],
         "handoffs": [f"{session_id}.h1"],
         "usage": {},

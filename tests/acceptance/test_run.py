@@ -83,6 +83,7 @@ def test_json_output_has_the_documented_fields(ekiden: Ekiden) -> None:
         "agent": "orders",
         "output": ANSWER.rstrip(),
         "outcome": "done",
+        "conclusion": "succeeded",
         "chain": ["user", "triage", "orders"],
         "handoffs": ["s1.h1"],
         "usage": {},

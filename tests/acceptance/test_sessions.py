@@ -35,11 +35,12 @@ def desk(ekiden: Ekiden, stored: Path) -> Ekiden:
 def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
     ran = desk("session", "list")
     header, *rows = ran.out.splitlines()
-    assert header.split() == ["session", "agent", "status", "outcome", "events", "created", "title"]
+    headers = ["session", "agent", "status", "conclusion", "events", "created", "title"]
+    assert header.split() == headers
     assert [row.split()[:4] for row in rows] == [
-        ["s3", "triage", "idle", "done"],
-        ["s2", "billing", "idle", "done"],
-        ["s1", "orders", "idle", "done"],
+        ["s3", "triage", "idle", "succeeded"],
+        ["s2", "billing", "idle", "succeeded"],
+        ["s1", "orders", "idle", "succeeded"],
     ]
     assert [row.rpartition("  ")[2] for row in rows] == [
         "你好 👋",
@@ -111,7 +112,7 @@ def test_a_conversation_is_shown_in_order(desk: Ekiden) -> None:
     assert heading.splitlines()[:3] == [
         "session: s1",
         "agent: orders",
-        "state: idle, last run done",
+        "state: idle, last run succeeded",
     ]
     lines = conversation.splitlines()
     assert lines[0] == f"user: {ORDER}"

@@ -26,7 +26,7 @@ def test_all_events_are_shown_in_order_and_in_lanes(open_console: OpenConsole, l
 
     expect(page.locator("h1")).to_have_text(f"青木商店 {HOSTILE}")
     expect(page.locator(".session-top")).to_contain_text("uU+202E1")
-    is_state(console, "Finished")
+    is_state(console, "With errors")
     said = entries(console).nth(0)
     expect(said).to_contain_text("User")
     expect(said).to_contain_text(f"a lookup {HOSTILE}")

@@ -113,6 +113,7 @@ _MAKERS: dict[str, Callable[[ApiWorld], list[str]]] = {
     "session_id": _sessions,
     "origin": _sessions,
     "run_id": _runs,
+    "seq": lambda _: ["3", "1"],
     "item_id": _items,
     "handoff_id": _handoffs,
     "message_id": _messages,

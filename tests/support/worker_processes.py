@@ -115,5 +115,8 @@ def site(folder: Path, store: str) -> Iterator[Site]:
 @contextmanager
 def client_of(server: Process) -> Iterator[httpx2.Client]:
     """A client of the server's API."""
-    with httpx2.Client(base_url=f"{server.told['url']}/api/v1", timeout=60) as client:
+    token = server.told.get("person_token")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"{server.told['url']}/api/v1"
+    with httpx2.Client(base_url=url, headers=headers, timeout=60) as client:
         yield client

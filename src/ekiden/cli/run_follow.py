@@ -303,7 +303,10 @@ class RemoteResult:
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
         record = to_json(self.run)
-        names = ("session_id", "agent", "output", "outcome", "chain", "handoffs", "usage")
+        names = (
+            *("session_id", "agent", "output", "outcome", "conclusion"),
+            *("chain", "handoffs", "usage"),
+        )
         return {name: record[name] for name in names}
 
 

@@ -27,6 +27,7 @@ from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.runtime.tools.unfinished_calls import answered
+from ekiden.sessions.session import STARTED_BEFORE
 
 if TYPE_CHECKING:
     from ekiden.runtime.tools.run_tools import PlannedCall
@@ -168,6 +169,8 @@ def _started_tools(plan: _Plan, calls: list[Item]) -> list[str | None]:
 async def _note_tools(run: RunState, started: list[PlannedCall]) -> None:
     """Store the signatures of tools that the resumed turn starts calls with for the first time."""
     noted = list(run.cursor.progress.tools or ())
+    if tuple(noted) == STARTED_BEFORE:
+        noted = []
     for each in started:
         index = int(each.key.rpartition(".t")[2])
         noted += [None] * (index + 1 - len(noted))

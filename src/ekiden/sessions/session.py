@@ -24,6 +24,9 @@ Phase: TypeAlias = Literal["think", "act", "answered", "end"]
 """The next step of a run. `think`: the agent answers. `act`: the agent's tool calls run.
 `answered`: only triggers are checked. `end`: no run is open."""
 _PHASES = ("think", "act", "answered", "end")
+STARTED_BEFORE = ("before",)
+"""The `tools` of a branch, or of a rewound run, whose calls were started before it. Under its own
+keys no call was started, but the calls in its conversation may have had effects."""
 
 
 @dataclass(slots=True)

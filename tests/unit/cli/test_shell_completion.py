@@ -36,7 +36,7 @@ def words(*typed: str) -> list[str]:
 
 def test_commands_and_groups_are_completed() -> None:
     assert words("se") == ["serve", "session"]
-    assert words("session", "re") == ["resume", "rewind"]
+    assert words("session", "re") == ["resume", "rewind", "request"]
     assert words("session", "nonesuch", "") == []
 
 

@@ -157,7 +157,8 @@ async def test_inner_tools_deltas_and_usage_are_recorded_in_the_session(store: S
     assert texts == ["Look"]
     events = await session.events()
     [call] = [each for each in events if each.type == "tool_call"]
-    assert call.details == {"tool": "look", "framework": "test-framework"}
+    details = call.details or {}
+    assert (details["tool"], details["framework"]) == ("look", "test-framework")
     assert [item["type"] for item in call.items] == ["function_call", "function_call_output"]
     assert [(each.details or {})["usage"] for each in events if each.type == "llm_call"] == [
         {"requests": 1, "input_tokens": 3, "output_tokens": 4}

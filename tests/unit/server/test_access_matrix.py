@@ -51,9 +51,9 @@ ASKED_INSIDE = {
 """Routes, and what is below them, that ask for a scope themselves; `None`: it depends on what is
 asked for in the body."""
 
-SHARED = {"agent_id", "agent", "name", "model", "key", "user", "app"}
+SHARED = {"agent_id", "agent", "name", "model", "key", "user", "app", "seq"}
 """Parameters that name nothing of one tenant: agents and settings are the project's, and users and
-apps are names that every tenant has for itself."""
+apps are names, and events numbers, that every tenant has for itself."""
 
 BODIES = {"/api/v1/sessions/{session_id}/state": {"set": {"tier": "gold"}}}
 """Where the smallest body that the document allows says nothing."""
@@ -367,7 +367,7 @@ async def _ask(world: World, route: Route, key: str) -> httpx2.Response:
     operation = document["paths"].get(route.path, {}).get(route.method.lower(), {})
     return await world.client.request(
         route.method,
-        route.filled(**world.theirs, user=CANARY, app="ekiden"),
+        route.filled(**world.theirs, user=CANARY, app="ekiden", seq="7"),
         headers=bearer(key),
         json=BODIES.get(route.path) or body_of(operation, document),
         params=_query(operation, document),
@@ -382,7 +382,7 @@ async def test_a_tenants_resources_exist_for_that_tenant(world: World) -> None:
             found = await _ask(world, route, world.keys["acme"])
             assert found.status_code in (200, 404), (route, found.text)
             if found.status_code == 404:
-                assert route.path.endswith(("/plan", "/tasks")), (route, found.text)
+                assert route.path.endswith(("/plan", "/tasks", "/request")), (route, found.text)
 
 
 async def test_another_tenants_resources_are_not_found(world: World) -> None:

@@ -34,7 +34,8 @@ def test_sqlite_and_postgres_have_the_same_formats_and_compatibility() -> None:
     ours = [(each.number, each.works_with) for each in postgres.shipped()]
     assert ours == [(each.number, each.works_with) for each in sqlite.shipped()]
     assert [number for number, _ in ours] == list(range(8, 8 + len(ours)))
-    assert all(oldest is not None for _, oldest in ours[1:])
+    # Older processes would keep old conclusions, and could not read approvals with versions.
+    assert [number for number, oldest in ours[1:] if oldest is None] == [9]
 
 
 @pytest.mark.parametrize(

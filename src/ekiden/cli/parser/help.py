@@ -256,9 +256,9 @@ FIELDS: Final[Mapping[str, str]] = {
         "the fields id, kind, from_agent, subject, body, options (choices), context, priority "
         "(from 1, low, to 4, urgent), role, assignee, chain (roles to ask next) and status. "
         "Further fields are answer, reason, session_id, task_id, correlation_id, message_id, "
-        "tool, arguments, notice (true if no answer is needed), version, default (answer after "
-        "the deadline) and closed_by. Times are microseconds since 1970: created_at_us, "
-        "deadline_us, escalate_at_us, snoozed_until_us and closed_at_us"
+        "tool, tool_version, definition, scope, arguments, notice (true if no answer is needed), "
+        "version, default (answer after the deadline) and closed_by. Times are microseconds since "
+        "1970: created_at_us, deadline_us, escalate_at_us, snoozed_until_us and closed_at_us"
     ),
     "inbox show": "the item",
     "inbox answer": (

@@ -15,6 +15,7 @@ EkidenError
 │   ├── CommandForgotten
 │   ├── AnswerUnusable
 │   ├── CompensationNotFindable
+│   ├── RequestNotRecorded
 │   ├── CodeNotDeterministic
 │   └── ConditionError
 ├── RoutingError
@@ -236,6 +237,13 @@ class AnswerUnusable(UserError):
             f"the answer of agent {agent!r} cannot be stored: {problem}; return text, or a value "
             "with a JSON form"
         )
+
+
+class RequestNotRecorded(UserError):
+    """The event is no model call, or the request of its model call was not recorded. The message
+    names the model calls, or the reason."""
+
+    code = "session.request_not_recorded"
 
 
 class CompensationNotFindable(UserError):

@@ -24,7 +24,7 @@ from ekiden.runtime.state.step_record import (
 from ekiden.runtime.state.versions import SENT
 from ekiden.sessions import current_events, is_rewind, variables_at
 from ekiden.sessions.conclusion import recorded_conclusion
-from ekiden.sessions.session import RunProgress
+from ekiden.sessions.session import STARTED_BEFORE, RunProgress
 from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import SessionRow, Store
 
@@ -105,7 +105,7 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
     confirmed = cursor.settle()
     # The keys of a branch or of a rewound run are new: under these keys, no call was started.
     cursor.questions.unknown = ()
-    cursor.progress.tools = ()
+    cursor.progress.tools = STARTED_BEFORE if cursor.progress.tools else ()
     remembered = _remembered(events[:point], steps, cursor.progress, run, is_stored=is_stored)
     remembered |= kept_until(steps, point)
     if cursor.view.base is not None and cursor.view.base not in remembered:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Item, ModelRequest
 from ekiden.core.documents import Value, from_json
-from ekiden.core.errors import UserError
+from ekiden.core.errors import RequestNotRecorded
 from ekiden.core.events import Event, VersionReader
 from ekiden.core.values import loads
 from ekiden.runtime.history.point_in_time import cursor_before
@@ -61,22 +61,22 @@ class RecordedRequest(Value):
 async def recorded_request(store: Store, session_id: str, seq: int) -> RecordedRequest:
     """Rebuild the request of the model call that event `seq` records.
 
-    Raises `SessionNotFound`, and `UserError` if the event is no model call, or if its request was
-    not recorded. For example::
+    Raises `SessionNotFound`, and `RequestNotRecorded` if this event does not exist, is no model
+    call, or has no recorded request. For example::
 
         request = await recorded_request(store, "customer-42", 7)
     """
     await store.open()
     row = await store.get(session_id)
     if not isinstance(seq, int) or not 1 <= seq <= row.seq:
-        raise UserError(
+        raise RequestNotRecorded(
             f"session {session_id!r} has no event {seq}: choose one from 1 to {row.seq}"
         )
     events = await store.events(session_id, limit=seq)
     event = events[-1]
     if event.type != "llm_call":
         calls = [str(each.seq) for each in events if each.type == "llm_call"]
-        raise UserError(
+        raise RequestNotRecorded(
             f"event {seq} of session {session_id!r} is no model call but of type {event.type}; "
             f"model calls before it: {', '.join(calls[-10:]) or 'none'}"
         )
@@ -127,8 +127,8 @@ async def _input(
     return found
 
 
-def _unknown(event: Event) -> UserError:
-    return UserError(
+def _unknown(event: Event) -> RequestNotRecorded:
+    return RequestNotRecorded(
         f"the request of event {event.seq} of session {event.session_id!r} is not known: the run "
         "hid its content, an older Ekiden stored the event, or a framework made the call"
     )

@@ -21,7 +21,7 @@ from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor, UnknownCall
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.confirmation import is_about_another
-from ekiden.sessions.session import RunProgress
+from ekiden.sessions.session import STARTED_BEFORE, RunProgress
 from ekiden.storage.base import SessionRow, Store
 from ekiden.tools.output import ToolResult, shortened, spelled_out
 
@@ -213,6 +213,9 @@ async def _closed(
         error: str | None = None
         if known:
             output = known[0]
+        elif tuple(started or ()) == STARTED_BEFORE:
+            found.append(ClosedCall(call, _unknown_result(call, why), why, ""))
+            continue
         elif reason is not None:
             error = f"{NOT_RUN}: {reason}"
             output = f"Error: this call was {error}. It had no effect."
@@ -248,6 +251,8 @@ def _why_not_made(cursor: Cursor, steps: Mapping[str, Any], place: int, tool: st
     steps of the turn.
     """
     started = cursor.progress.tools
+    if started is not None and tuple(started) == STARTED_BEFORE:
+        return _NOT_STARTED  # Under the keys of this run.
     if started is not None and (place >= len(started) or started[place] is None):
         return _NOT_STARTED
     if any(each.tool == tool for each in cursor.questions.unknown):

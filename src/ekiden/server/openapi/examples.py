@@ -386,6 +386,9 @@ _ITEM: Final = {
     "message_id": None,
     "tool": "refund",
     "arguments": '{"order":"1042"}',
+    "tool_version": "9f86d081884c7d659a2feaa0c55ad015",
+    "definition": None,
+    "scope": "",
     "notice": False,
     "version": 1,
 }

@@ -124,7 +124,8 @@ async def test_events_before_a_question_are_shown_before_it() -> None:
         "llm_call",
         "clerk wants to run pay:",
         '  | Run pay with {"cents": 7}?',
-        "always: in this session; no answer in time: no",
+        "always: equal calls, in this session; session: all calls of the tool; "
+        "no answer in time: no",
         "answered",
         "tool_call",
         "tool_call",

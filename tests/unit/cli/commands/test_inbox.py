@@ -196,7 +196,7 @@ def test_edited_arguments_need_yes_without_a_terminal(office: Desk) -> None:
     assert done.code == 0
     shown = office("inbox", "show", "c1").out
     assert "with other arguments:\n" in shown
-    assert "(always)" in shown
+    assert "(always: call)" in shown
 
 
 @pytest.mark.parametrize(("typed", "status"), [("y\n", "answered"), ("\n", "open"), (None, "open")])
