@@ -121,7 +121,12 @@ def _of_tool(tool: FunctionTool[Any, Any]) -> str:
     return digest(_parts_of(tool))
 
 
-def _parts_of(tool: FunctionTool[Any, Any]) -> dict[str, Any]:
+def _parts_of(tool: FunctionTool[Any, Any], *, is_inner: bool = False) -> dict[str, Any]:
+    """The parts of the version. The agent behind a tool counts with its own parts. Agents behind
+    tools of this agent count by name, because agents can be tools of each other."""
+    agent: Any = None if tool.agent is None else tool.agent.name
+    if tool.agent is not None and not is_inner:
+        agent = [agent, _of_agent(tool.agent, is_inner=True)]
     code = _Described().value(tool.on_invoke_tool) if tool.version is None else tool.version
     return {
         "name": tool.name,
@@ -129,7 +134,7 @@ def _parts_of(tool: FunctionTool[Any, Any]) -> dict[str, Any]:
         "arguments": tool.spec.parameters,
         "strict": tool.spec.strict,
         "server": tool.origin,
-        "agent": None if tool.agent is None else tool.agent.name,
+        "agent": agent,
         "code": digest(code),
     }
 
@@ -167,7 +172,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def _of_agent(agent: Agent[Any, Any]) -> str:
+def _of_agent(agent: Agent[Any, Any], *, is_inner: bool = False) -> str:
     described = _Described()
     guardrails = (*agent.input_guardrails, *agent.output_guardrails, *agent.handoff_guardrails)
     return digest(
@@ -176,7 +181,10 @@ def _of_agent(agent: Agent[Any, Any]) -> str:
             "instructions": described.value(agent.instructions),
             "model": _model_of(agent),
             "settings": described.value(to_json(agent.model_settings)),
-            "tools": [tool_version(tool) for tool in agent.tools],
+            "tools": [
+                digest(_parts_of(tool, is_inner=True)) if is_inner else tool_version(tool)
+                for tool in agent.tools
+            ],
             "handoffs": [_handoff(each, described) for each in agent.handoffs],
             "guardrails": [each.get_name() for each in guardrails],
             "output": _output_of(agent.output_type),
@@ -301,7 +309,7 @@ class _Described:
 
 
 def _is_own(function: FunctionType) -> bool:
-    return function.__module__.partition(".")[0] == "ekiden"
+    return (function.__module__ or "").partition(".")[0] == "ekiden"  # `exec` may give none.
 
 
 def _cells(function: FunctionType) -> dict[str, Any]:

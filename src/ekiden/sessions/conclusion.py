@@ -11,7 +11,7 @@ from ekiden.core.runs import Conclusion
 _ENDS = ("agent_complete", "agent_error")
 SIGNS = frozenset({"inbox", "tool_confirmation"})
 """The types of events that may be a person's refusal, besides events with an error."""
-_NO = "reject"
+_NO = ("reject", "no")
 _BY_OUTCOME: Mapping[str, Conclusion] = {
     "refused": "refused",
     "failed": "failed",
@@ -56,7 +56,7 @@ def _is_refused(signs: Iterable[Event]) -> bool:
             refused[details.get("tool")] = details.get("approved") is False
         elif event.type == "inbox" and details.get("kind") == "approval":
             answer = details.get("answer") or {}
-            refused[details.get("item")] = answer.get("choice") == _NO
+            refused[details.get("item")] = answer.get("choice") in _NO
     return any(refused.values())
 
 

@@ -199,3 +199,31 @@ def test_versions_are_equal_in_all_processes() -> None:
         return done.stdout
 
     assert run("1") == run("2") != ""
+
+
+def test_the_version_of_an_agent_as_a_tool_covers_what_the_agent_does() -> None:
+    def tool_of(instructions: str, *, inner: str = "x") -> FunctionTool:
+        helper = Agent("helper", instructions=inner).as_tool("help", "Helps.")
+        cleaner = Agent("cleaner", instructions=instructions, tools=[helper])
+        return cleaner.as_tool("clean", "Cleans.")
+
+    assert tool_version(tool_of("Report.")) == tool_version(tool_of("Report.", inner="y"))
+    assert tool_version(tool_of("Report.")) != tool_version(tool_of("Delete everything."))
+
+
+def test_agents_that_are_tools_of_each_other_have_versions() -> None:
+    one, two = Agent("one"), Agent("two")
+    one.tools.append(two.as_tool("ask_two", "Asks."))
+    two.tools.append(one.as_tool("ask_one", "Asks."))
+    assert agent_version(one) != agent_version(two)
+
+
+def test_functions_without_a_module_have_versions() -> None:
+    names: dict[str, Any] = {"__name__": None}
+    exec("def made(): return 1", names)
+    made = names["made"]
+
+    async def run(ctx: Any) -> str:
+        return str(made())
+
+    assert agent_version(Agent("a", run=run))

@@ -290,6 +290,49 @@ async def test_a_model_that_makes_an_unknown_call_again_repeats_it() -> None:
     assert "This is the earlier call" in told[1]
 
 
+async def test_a_repetition_that_is_killed_too_is_not_told_as_not_made() -> None:
+    bank, store = Bank(), MemoryStore()
+    session = Session("s", store=store)
+    await die(bank, agent(ScriptedModel([PAY]), bank.pay()), session)
+    again = Bank()
+    again.effects = bank.effects[:0]
+    await die(again, agent(ScriptedModel([PAY]), again.pay()), session)
+    assert bank.effects == again.effects == [("1.1.t0", 100)]
+    await Runner.run(agent(None, bank.pay()), "Well?", session=session)
+    told = await outputs(session)
+    assert len(told) == 2
+    assert all("may or may not have had an effect" in each for each in told)
+
+
+async def test_an_argument_of_another_type_is_another_call() -> None:
+    store, effects, began = MemoryStore(), list[Any](), asyncio.Event()
+
+    def switch() -> FunctionTool:
+        async def switch(ctx: ToolContext[Any], on: Any) -> str:
+            effects.append((ctx.idempotency_key.rpartition(":")[2], on))
+            began.set()
+            await asyncio.Event().wait()
+            return "switched"
+
+        return function_tool(switch, strict_mode=False)
+
+    def code_with(on: Any) -> Any:
+        async def code(ctx: CodeContext[Any]) -> Any:
+            return await ctx.call("switch", on=on)
+
+        return Agent("till", run=code, tools=[switch()])
+
+    session = Session("s", store=store)
+    running = asyncio.create_task(Runner.run(code_with(1), "Go.", session=session))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(CallChanged, match="true"):
+        await Runner.resume(code_with(True), session)
+    assert effects == [("1.1.c1", 1)]
+
+
 async def test_a_call_that_was_stopped_on_request_is_not_repeated_without_a_person() -> None:
     bank, store = Bank(), MemoryStore()
     session = Session("s", store=store)

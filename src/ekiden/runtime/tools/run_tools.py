@@ -17,7 +17,6 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.tools.tool import FunctionTool
-from ekiden.core.values import loads
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.cursor import UnknownCall
@@ -38,6 +37,7 @@ from ekiden.runtime.tools.unfinished_calls import (
     able_tool,
     call_id_of,
     decide,
+    same_arguments,
     started_with,
     unfinished_calls,
     verdict_on,
@@ -338,10 +338,7 @@ async def _settle_earlier(
 
 
 def _has_same_arguments(earlier: UnknownCall, call: Item) -> bool:
-    try:
-        return bool(loads(earlier.arguments or "{}") == loads(call.get("arguments") or "{}"))
-    except ValueError:
-        return False
+    return same_arguments(earlier.arguments, call.get("arguments") or "")
 
 
 def with_text(result: ToolResult, note: str) -> ToolResult:

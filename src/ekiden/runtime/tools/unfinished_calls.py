@@ -16,7 +16,7 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import loads, new_id
-from ekiden.core.versions import NEEDS_APPROVAL, tool_signature
+from ekiden.core.versions import NEEDS_APPROVAL, digest, tool_signature
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor, UnknownCall
 from ekiden.runtime.state.state import RunState
@@ -213,7 +213,7 @@ async def _closed(
         error: str | None = None
         if known:
             output = known[0]
-        elif tuple(started or ()) == STARTED_BEFORE:
+        elif tuple(started or ()) == STARTED_BEFORE or _may_be_earlier(cursor, call):
             found.append(ClosedCall(call, _unknown_result(call, why), why, ""))
             continue
         elif reason is not None:
@@ -233,6 +233,24 @@ async def _closed(
             continue
         found.append(ClosedCall(call, function_output(call["call_id"], output), error, key))
     return found
+
+
+def _may_be_earlier(cursor: Cursor, call: Item) -> bool:
+    """Whether the call may have been made as the repetition of an earlier call, whose effect stays
+    unknown."""
+    arguments = call.get("arguments") or ""
+    return any(
+        each.tool == call["name"] and same_arguments(each.arguments, arguments)
+        for each in cursor.questions.unknown
+    )
+
+
+def same_arguments(one: str, other: str) -> bool:
+    """Whether the arguments, as JSON text, are the same, also in their types: 1 is not true."""
+    try:
+        return digest(loads(one or "{}")) == digest(loads(other or "{}"))
+    except ValueError:
+        return False
 
 
 def _unknown_result(call: Item, why: str) -> Item:
@@ -451,7 +469,7 @@ class Intent:
         """Whether the call has this tool and these arguments. The result of a finished call is
         known, whatever its tool is now."""
         is_same = self.is_finished or self.version in (None, tool_signature(tool)) or tool.read_only
-        return is_same and self.tool == tool.name and loads(self.arguments) == loads(arguments)
+        return is_same and self.tool == tool.name and same_arguments(self.arguments, arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -521,7 +539,7 @@ async def _decision(
     )
     if tool is None:
         why = "its code makes no call now"
-    elif tool.name == before.tool and loads(arguments) == loads(before.arguments):
+    elif tool.name == before.tool and same_arguments(arguments, before.arguments):
         why = f"the tool {tool.name!r} has changed"
     else:
         why = (
