@@ -18,7 +18,7 @@ _PLANTED = count(1)
 Area = Literal[
     "fencing", "leases", "memo", "idempotency", "handoff", "rollback", "settling", "inbox",
     "wakes", "audit", "outbox", "doubt", "unknown", "conclusion", "versions",
-    "approvals",
+    "approvals", "contract",
 ]  # fmt: skip
 
 

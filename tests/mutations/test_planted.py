@@ -74,7 +74,7 @@ def test_the_planted_defects_cover_every_area() -> None:
     assert {mutation.area for mutation in ALL} == {
         "fencing", "leases", "memo", "idempotency", "handoff", "rollback", "settling", "inbox",
         "wakes", "audit", "outbox", "doubt", "unknown", "conclusion", "versions",
-        "approvals",
+        "approvals", "contract",
     }  # fmt: skip
     for store in ("sqlite", "postgres"):
         assert sum(name.startswith(f"{store}-") for name in names) >= 5
