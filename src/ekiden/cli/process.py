@@ -299,6 +299,11 @@ def announce(number: int) -> None:
     loop.add_reader(parent, end)
 
 
+def _with_files(command: Sequence[str], socket_number: int, token_number: int) -> list[str]:
+    """The command of a process that inherits these open files."""
+    return [*command, "--socket", str(socket_number), "--token-number", str(token_number)]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Child:
     process: subprocess.Popen[bytes]
@@ -313,13 +318,7 @@ class ServerProcesses:
     def __init__(
         self, command: Sequence[str], count: int, *, socket_number: int, token_number: int
     ) -> None:
-        self._command = [
-            *command,
-            "--socket",
-            str(socket_number),
-            "--token-number",
-            str(token_number),
-        ]
+        self._command = _with_files(command, socket_number, token_number)
         self._count = count
         self._files = [socket_number, token_number]
         self._running: list[_Child] = []
@@ -428,13 +427,7 @@ class Reloader:
     def __init__(
         self, command: Sequence[str], root: Path, *, socket_number: int, token_number: int
     ) -> None:
-        self._command = [
-            *command,
-            "--socket",
-            str(socket_number),
-            "--token-number",
-            str(token_number),
-        ]
+        self._command = _with_files(command, socket_number, token_number)
         self._root = root
         self._files = [socket_number, token_number]
         self._is_stopping = False

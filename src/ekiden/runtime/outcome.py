@@ -43,7 +43,7 @@ from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
-from ekiden.sessions.conclusion import SIGNS, told_by
+from ekiden.sessions.conclusion import DECISIONS, conclusion_from
 from ekiden.storage.base import DocumentWrite, SessionRow, SessionStatus
 
 _log = logging.getLogger("ekiden.runtime")
@@ -153,14 +153,14 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
 def _conclude(run: RunState) -> tuple[Conclusion, dict[str, Any] | None]:
     """The conclusion of a run that has its answer, and the details for its last event."""
     chosen = run.own_variable(CONCLUSION)
-    if isinstance(chosen, list) and chosen[0] in OWN_CONCLUSIONS:
+    if isinstance(chosen, list) and len(chosen) == 2 and chosen[0] in OWN_CONCLUSIONS:
         details = {"conclusion": chosen[0], "reason": cover(str(chosen[1]))}
         return chosen[0], {name: text for name, text in details.items() if text}
     events = run.all_events()
-    if not [event for event in events if event.error is not None or event.type in SIGNS]:
+    if not [event for event in events if event.error is not None or event.type in DECISIONS]:
         return "succeeded", None
-    told = told_by(events)
-    return told, None if told == "succeeded" else {"conclusion": told}
+    found = conclusion_from(events)
+    return found, None if found == "succeeded" else {"conclusion": found}
 
 
 async def store_end(

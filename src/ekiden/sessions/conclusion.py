@@ -9,7 +9,7 @@ from ekiden.core.events import Event
 from ekiden.core.runs import Conclusion
 
 _ENDS = ("agent_complete", "agent_error")
-SIGNS = frozenset({"inbox", "tool_confirmation"})
+DECISIONS = frozenset({"inbox", "tool_confirmation"})
 """The types of events that may be a person's refusal, besides events with an error."""
 _NO = ("reject", "no")
 _BY_OUTCOME: Mapping[str, Conclusion] = {
@@ -20,9 +20,9 @@ _BY_OUTCOME: Mapping[str, Conclusion] = {
 }
 
 
-def told_by(events: Sequence[Event]) -> Conclusion:
+def conclusion_from(events: Sequence[Event]) -> Conclusion:
     """The conclusion of a run that has given its answer, according to its events so far."""
-    signs = [event for event in events if event.error is not None or event.type in SIGNS]
+    signs = [event for event in events if event.error is not None or event.type in DECISIONS]
     if not signs:
         return "succeeded"
     if _is_refused(signs):
@@ -41,7 +41,7 @@ def recorded_conclusion(events: Sequence[Event]) -> Conclusion | None:
     outcome = details.get("outcome", "failed" if ending.type == "agent_error" else "done")
     if outcome == "done":
         stored: Conclusion | None = details.get("conclusion")
-        return stored or told_by(events)
+        return stored or conclusion_from(events)
     return _BY_OUTCOME.get(str(outcome))
 
 

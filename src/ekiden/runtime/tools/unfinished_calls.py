@@ -114,17 +114,16 @@ async def interrupted_code(
     found = []
     for key, call in unfinished_calls(turn, steps, {event.step for event in events}):
         place = key.removeprefix(f"{turn}c")
-        decision = steps.get(f"{turn}ask.c{place}")
-        closed = ClosedCall(
-            call,
-            _unknown_result(call, INTERRUPTED),
-            INTERRUPTED,
-            key,
-            arguments=None if decision is None else decision["arguments"],
-            version=started_with(steps[f"{turn}i{place}"]),
-            has_call=False,
+        found.append(
+            _unknown(
+                call,
+                INTERRUPTED,
+                key,
+                decision=steps.get(f"{turn}ask.c{place}"),
+                version=started_with(steps[f"{turn}i{place}"]),
+                has_call=False,
+            )
         )
-        found.append(closed)
     return found
 
 
@@ -197,42 +196,62 @@ async def _closed(
     left: Iterable[Item],
     why: str,
 ) -> list[ClosedCall]:
-    """A stored result is shown; the result of a call that may have been made is unknown."""
-    turn, started = cursor.progress.step_key(""), cursor.progress.tools
-    steps = await store.steps(session_id, prefix=turn)
+    """The calls in `left`, each with its place among the turn's `calls`, as closed calls."""
+    steps = await store.steps(session_id, prefix=cursor.progress.step_key(""))
     places = {call["call_id"]: place for place, call in enumerate(calls)}
-    found = []
-    for call in left:
-        place = places.get(call["call_id"])
-        if place is None:  # The call came with the conversation.
-            found.append(ClosedCall(call, _unknown_result(call, why), why, ""))
-            continue
-        key = f"{turn}t{place}"
-        known = steps.get(key)
-        reason = None if known else _why_not_made(cursor, steps, place, call["name"])
-        error: str | None = None
-        if known:
-            output = known[0]
-        elif tuple(started or ()) == STARTED_BEFORE or _may_be_earlier(cursor, call):
-            found.append(ClosedCall(call, _unknown_result(call, why), why, ""))
-            continue
-        elif reason is not None:
-            error = f"{NOT_RUN}: {reason}"
-            output = f"Error: this call was {error}. It had no effect."
-        else:
-            decision = steps.get(f"{turn}ask.t{place}")
-            unknown = ClosedCall(
-                call,
-                _unknown_result(call, why),
-                why,
-                key,
-                arguments=None if decision is None else decision["arguments"],
-                version=None if started is None else started[place],
-            )
-            found.append(unknown)
-            continue
-        found.append(ClosedCall(call, function_output(call["call_id"], output), error, key))
-    return found
+    return [_closed_call(cursor, steps, places.get(call["call_id"]), call, why) for call in left]
+
+
+def _closed_call(
+    cursor: Cursor, steps: Mapping[str, Any], place: int | None, call: Item, why: str
+) -> ClosedCall:
+    """A stored result is shown; the result of a call that may have been made is unknown."""
+    if place is None:  # The call came with the conversation.
+        return _unknown(call, why)
+    key = cursor.progress.step_key(f"t{place}")
+    known = steps.get(key)
+    if known:
+        return ClosedCall(call, function_output(call["call_id"], known[0]), None, key)
+    started = cursor.progress.tools
+    if tuple(started or ()) == STARTED_BEFORE or _may_be_earlier(cursor, call):
+        return _unknown(call, why)
+    reason = _why_not_made(cursor, steps, place, call["name"])
+    if reason is not None:
+        error = f"{NOT_RUN}: {reason}"
+        output = f"Error: this call was {error}. It had no effect."
+        return ClosedCall(call, function_output(call["call_id"], output), error, key)
+    return _unknown(
+        call,
+        why,
+        key,
+        decision=steps.get(cursor.progress.step_key(f"ask.t{place}")),
+        version=None if started is None else started[place],
+    )
+
+
+def _unknown(
+    call: Item,
+    why: str,
+    key: str = "",
+    *,
+    decision: Mapping[str, Any] | None = None,
+    version: str | None = None,
+    has_call: bool = True,
+) -> ClosedCall:
+    """A call that may have been made. `decision` is the stored approval of the call."""
+    text = (
+        f"Error: this call was {why} and its result is not known; it may or may not have had an "
+        "effect."
+    )
+    return ClosedCall(
+        call,
+        function_output(call["call_id"], text),
+        why,
+        key,
+        arguments=None if decision is None else decision["arguments"],
+        version=version,
+        has_call=has_call,
+    )
 
 
 def _may_be_earlier(cursor: Cursor, call: Item) -> bool:
@@ -251,14 +270,6 @@ def same_arguments(one: str, other: str) -> bool:
         return digest(loads(one or "{}")) == digest(loads(other or "{}"))
     except ValueError:
         return False
-
-
-def _unknown_result(call: Item, why: str) -> Item:
-    text = (
-        f"Error: this call was {why} and its result is not known; it may or may not have had an "
-        "effect."
-    )
-    return function_output(call["call_id"], text)
 
 
 def _why_not_made(cursor: Cursor, steps: Mapping[str, Any], place: int, tool: str) -> str | None:
